@@ -20,12 +20,13 @@ from benchmarks.log_data import make_replica, transaction_entry, write_meta
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
-from txnsim.storage._indexes import encode_indexes
+from txnsim.storage._indexes import encode_indexes_in_steps
 from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.state import TransactionState
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
+from txnsim.wire.codec import run_to_end
 from txnsim.wire.control import control_batch
 
 BEGAN_MS: Final = 1_790_000_000_000 // 86_400_000 * 86_400_000
@@ -121,13 +122,17 @@ def _replica_files(plan: LogHours, partition: int) -> tuple[dict[str, bytes], in
                 -1 if header.is_control else txn_first_offset,
             )
             offset = header.last_offset + 1
-        index, time_index = encode_indexes(batches, base_offset=base, index_interval_bytes=4_096)
+        index, time_index = run_to_end(
+            encode_indexes_in_steps(batches, base_offset=base, index_interval_bytes=4_096)
+        )
         files[names.Suffix.LOG.file_name(base)] = b"".join(batches)
         files[names.Suffix.INDEX.file_name(base)] = index
         files[names.Suffix.TIME_INDEX.file_name(base)] = time_index
         snapshot = names.Suffix.SNAPSHOT.file_name(offset)
         if hour + 1 < plan.hours:
-            files[snapshot] = producer_snapshot.encode(producers.values())
+            files[snapshot] = run_to_end(
+                producer_snapshot.encode_in_steps(list(producers.values()))
+            )
     return files, base, offset
 
 

@@ -18,7 +18,9 @@ from typing import Final
 from tests.support.apache_kafka import java_classes, kafka_libs, tool
 from txnsim.config import load
 from txnsim.errors import ConfigError
+from txnsim.metadata.config_keys import config_keys
 from txnsim.metadata.group_configs import GROUP_CONFIGS, group_refusal
+from txnsim.releases import LATEST
 from txnsim.runtime.rng import SeededRng
 from txnsim.settings import Settings, documentation
 
@@ -29,10 +31,13 @@ _SOURCE: Final = Path(__file__).with_name("java") / "groups" / "GroupConfigJudge
 RECORDED: Final = Path(__file__).with_name("group_config_draws.jsonl")
 RECORDED_DRAWS: Final = 400
 _INT_MAX: Final = 2**31 - 1
+_RECORDED_SETTINGS: Final = config_keys("broker", LATEST)
+"""Settings of the reference, whose classes were asked; a newer release may have more."""
 _DEFAULTS: Final[dict[str, str]] = {
     setting.kafka: str(getattr(Settings(), field_name))
     for field_name, setting in documentation().items()
     if setting.kafka is not None
+    and setting.kafka in _RECORDED_SETTINGS
     and setting.kafka.startswith(("group.consumer.", "group.share.", "group.streams."))
 }
 _BOUNDARY_NUMBERS: Final = (0, 1, 2, 5, 10, 99, 100, 1_000, 2_000, 5_000, 15_000, 45_000, 60_000)

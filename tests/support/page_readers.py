@@ -16,6 +16,7 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "Is my client library right?": "exam.md",
     "Can it be as a report says?": "hypotheses.md",
     "Consumers stand still. Why?": "repair.md",
+    "Have we lost a commit to a defect?": "forensics.md#were-we-hit",
     "All I have is the brokers' disks.": "forensics.md",
     "Which alert should I have?": "monitoring.md",
     "How do transactions work?": "ten-pictures.md",

@@ -139,7 +139,8 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         for the second append.
         """
         for marker in command.markers:
-            if self._names_partition_twice(marker):
+            # The length is asked first, as it saves a call for each marker of most transactions.
+            if len(marker.partitions) > 1 and self._names_partition_twice(marker):
                 return True
         if not command.markers or self._has_a_partition(command.markers[-1]):
             return False

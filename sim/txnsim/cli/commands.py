@@ -120,6 +120,14 @@ _EXAMPLES: Final = {
         f"{_TXNS} abort --topic orders --partition 0 --producer-id 3 --producer-epoch 1"
         " --coordinator-epoch -1",
     ),
+    "txns commit": (
+        f"{_TXNS} commit --transactional-id sink-0 --producer-id 1000 --producer-epoch 3",
+        f"{_TXNS} commit --transactional-id sink-0 --producer-id 1000 --producer-epoch 3 --yes",
+    ),
+    "txns decisions": (
+        f"{_TXNS} decisions",
+        f"{_TXNS} decisions --topic orders",
+    ),
     "txns find-hanging": (
         f"{_TXNS} find-hanging --broker-id 1",
         f"{_TXNS} find-hanging --all --watch 60",

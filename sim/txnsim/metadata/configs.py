@@ -329,7 +329,8 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
         broker's file also count as broker configs (KafkaConfigSchema.resolveEffectiveTopicConfig).
         """
         config_value = self.value(config_name)
-        stand_ins = _SUBSTITUTE_CONFIGS.get(TOPIC_CONFIGS[config_name].broker_name or "", {})
+        broker_name = config_key("topic", config_name, self.rules).broker_name
+        stand_ins = _SUBSTITUTE_CONFIGS.get(broker_name or "", {})
         if config_value.synonyms or all(
             _static_value(stand_in, self.settings) is None for stand_in in stand_ins
         ):

@@ -350,7 +350,8 @@ def _out_of_bounds(
     )
     if not is_too_low and not is_too_high:
         return None
-    if not release_rules.group_configs_tell_bounds:
+    names_the_broken_bound = not release_rules.group_configs_tell_bounds
+    if names_the_broken_bound:
         comparison, bound_name = ("greater", minimum_name) if is_too_low else ("less", maximum_name)
         return f"{config_name} must be {comparison} than or equal to {bound_name}"
     if minimum is None:
@@ -525,8 +526,8 @@ def group_values(
             )
         else:
             synonyms.append((config_name, key.default, ConfigSource.DEFAULT))
-        if not release_rules.groups_have_limits:
-            # The nearest value alone; a broker's is told as the group's default.
+        only_nearest_is_told = not release_rules.groups_have_limits
+        if only_nearest_is_told:  # a broker's as the group's default
             source = ConfigSource.GROUP if config_name in group_configs else ConfigSource.DEFAULT
             synonyms = [(config_name, synonyms[0][1], source)]
         is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)

@@ -158,6 +158,7 @@ class Tracer:
         # Own variables: the cause of another run in the same context is none here.
         self._cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
         self._waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
+        self._level = TraceLevel.OFF
         self.level = level
 
     # Writing

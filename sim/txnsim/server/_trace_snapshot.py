@@ -98,6 +98,8 @@ class TransactionNow(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int
     tx: str
     d: dict[str, object]
+    is_fence_lost: bool = False
+    """Whether a fence has raised the epoch, and its record was lost."""
 
 
 class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,6 +230,7 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
                         coordinator_epoch=owned_partition.coordinator_epoch,
                         tx=name_of(tx_of(txn)),
                         d=fields(txn),
+                        is_fence_lost=txn.has_failed_epoch_fence,
                     )
 
 
@@ -246,11 +249,12 @@ def _coordinators(cluster: TracedCluster) -> list[str]:
 def _owed_markers(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """Markers that prepared transactions still owe."""
     for broker in cluster.brokers.values():
+        sendings = broker.coordinator.sendings()
         for owned_partition in broker.coordinator.owned_partitions():
             for txn in tuple(owned_partition.entries.values()):
                 if txn.state not in PREPARED_STATES:
                     continue
-                sending = broker.coordinator.sending_of(txn.transactional_id)
+                sending = sendings.get(txn.transactional_id, {})
                 for partition in sorted(txn.partitions):
                     is_abandoned = partition not in sending
                     yield {

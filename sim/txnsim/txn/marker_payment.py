@@ -32,9 +32,9 @@ from txnsim.types import TopicPartition, TransactionVersion
 
 SKEW_MS: Final = 1_000
 """Assumed limit for the difference between the clocks of two brokers, in milliseconds."""
-BEFORE_ALL_MARKERS_MS: Final = -(1 << 63)
+BEFORE_ALL_MARKERS_MS: Final = -(1 << 62)
 """A time in milliseconds before every marker."""
-AFTER_ALL_MARKERS_MS: Final = 1 << 63
+AFTER_ALL_MARKERS_MS: Final = 1 << 62
 """A time in milliseconds after every marker."""
 
 

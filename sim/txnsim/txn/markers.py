@@ -223,6 +223,8 @@ def marker_outcome(
 
 _marker_of: Final = attrgetter("marker")
 _UnroutedMarkers = tuple[Debt, frozenset[TopicPartition]]
+SendingAndTarget = tuple[MarkerSending, BrokerId | None]
+"""How a marker is sent, and to which broker; None if that is not decided."""
 
 
 class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
@@ -419,32 +421,32 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """Whether a broker could be sent a request now."""
         return not self._markers_to_send.keys() <= self._in_flight.keys()
 
-    def sending_of(
-        self, transactional_id: TransactionalId
-    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
-        """What becomes of the markers of a transaction: how each is sent, and to which broker.
+    def sendings(self) -> dict[TransactionalId, dict[TopicPartition, SendingAndTarget]]:
+        """What becomes of the markers of each transaction: how each is sent, and to which broker.
         What is in none of the queues is not sent again.
         """
-        debt = self._debts.get(transactional_id)
-        if debt is None:
-            return {}
-        sending: dict[TopicPartition, tuple[MarkerSending, BrokerId | None]] = {}
+        sendings: dict[TransactionalId, dict[TopicPartition, SendingAndTarget]] = {}
         for unrouted_markers, state in (
             (self._markers_to_route, MarkerSending.UNDER_WAY),
             (self.leader_unknown, MarkerSending.LEADERLESS),
         ):
-            for waiting_debt, partitions in unrouted_markers:
-                if waiting_debt is debt:
-                    sending.update(dict.fromkeys(partitions, (state, None)))
+            for debt, partitions in unrouted_markers:
+                if self._debts.get(debt.transactional_id) is debt:
+                    sendings.setdefault(debt.transactional_id, {}).update(
+                        dict.fromkeys(partitions, (state, None))
+                    )
         for broker_id, owed_markers in (
             *self._markers_to_send.items(),
             *((broker_id, batch.owed_markers) for broker_id, batch in self._in_flight.items()),
         ):
+            under_way = MarkerSending.UNDER_WAY, broker_id
             for owed_marker in owed_markers:
-                if owed_marker.debt is debt:
-                    under_way = MarkerSending.UNDER_WAY, broker_id
-                    sending.update(dict.fromkeys(owed_marker.marker.partitions, under_way))
-        return sending
+                debt = owed_marker.debt
+                if self._debts.get(debt.transactional_id) is debt:
+                    sendings.setdefault(debt.transactional_id, {}).update(
+                        dict.fromkeys(owed_marker.marker.partitions, under_way)
+                    )
+        return sendings
 
     def end_flight(self, batch: MarkerBatch) -> None:
         """Notes that a request is no longer in flight: its broker may get the next one."""

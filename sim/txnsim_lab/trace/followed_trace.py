@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.trace.story import transactional_id_of
 from txnsim.trace.trace_file import Recording
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim.verdict.contradictions import EndingMarker, contradictions
@@ -58,6 +59,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     """Key of an owed marker -> the number of its last attempt."""
     readers: dict[int, tuple[str, str, frozenset[str]]] = {}
     """Position of a wait -> broker, client, and the partitions that it waits for."""
+    lost_fences: set[str] = msgspec.field(default_factory=set)
+    """Transactional ids whose epoch a fence has raised, and the fence is not written."""
     stopped_at: int | None = None
     """Position of the event with which recording stopped; None while it runs."""
     contradicted: dict[tuple[TopicPartition, int], WrongData] = {}
@@ -123,6 +126,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 self.opened_ms[payload["tp"], payload["pid"]] = payload.get("timestamp")
             case "log.start":
                 self._log_start_moved(payload)
+            case "txn.complete":
+                self.lost_fences.discard(transactional_id_of(event.tx))
             case "marker.owed":
                 self.attempts.pop(f"{event.tx} {payload['tp']}", None)
             case "marker.sent":
@@ -195,6 +200,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             if log.get("led"):
                 self.ready_leaders[log["tp"]] = log["leader"]
             self._note_opened(log["tp"], log.get("producers", ()))
+        for transaction in payload["transactions"]:
+            if transaction.get("is_fence_lost"):
+                self.lost_fences.add(transactional_id_of(transaction["tx"]))
         if payload["last"]:
             self.is_opening = False
 
@@ -202,6 +210,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         for table in (self.coordinators, self.ready_leaders, self.replicas, self.opened_ms):
             table.clear()
         self.attempts.clear()
+        self.lost_fences.clear()
         self.readers.clear()
         self.stopped_at = None
 
@@ -315,6 +324,11 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 partitions=frozenset(map(partition_of, transaction["partitions"])),
                 timeout_ms=transaction.get("timeout_ms", -1),
                 started_ms=started_ms if started_ms >= 0 else None,
+                is_ending=transaction["state"] == "Ongoing"
+                and (
+                    str(transaction.get("pending")).startswith("Prepare")
+                    or transactional_id in self.lost_fences
+                ),
             )
 
     def _owed_markers(self) -> Iterator[OwedMarker]:

@@ -12,6 +12,10 @@ _EXAMPLES: Final = {
         "txnsim logs verify copies/broker-1",
     ),
     "logs write": ("txnsim logs write disks", "txnsim logs write --into data --topic orders"),
+    "logs decisions": (
+        "txnsim logs decisions /var/lib/kafka/broker-*",
+        "txnsim logs decisions broker-1 broker-2 broker-3 --json",
+    ),
     "logs describe": (
         "txnsim logs describe copies/broker-1",
         "txnsim logs describe copies/broker-1 --json",

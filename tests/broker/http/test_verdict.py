@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.support.clusters import VirtualCluster, begin_transaction, until_state
-from tests.support.control_port import port, run_story
+from tests.support.control_port import run_story
 from tests.support.hanging_transaction import make_hanging
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
@@ -269,28 +269,6 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
                 assert (await verdict(client))["state"] == "healthy", "its records are gone"
 
     run_story(story, level=level)
-
-
-def test_a_recording_has_a_position() -> None:
-    asyncio.run(ask_of_a_recording())
-
-
-async def ask_of_a_recording() -> None:
-    async with port() as client:
-        assert (await verdict(client))["position"] is None
-        await client.post("/api/v1/trace", json={"level": "brief"})
-        described = await verdict(client)
-        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
-        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
-        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
-        assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
-        await client.post("/api/v1/trace", json={"level": "off"})
-        stopped = await verdict(client)
-        assert (stopped["state"], stopped["is_recording"]) == ("healthy", False)
-        at = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
-        assert at.json()["headline"] == (
-            f"What is so now is not known: recording stopped at #{stopped['position']}"
-        )
 
 
 def test_every_state_is_json_that_decodes() -> None:

@@ -709,6 +709,14 @@ def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -
     ]
 
 
+def test_a_lookup_stops_where_the_stable_offset_lies_behind_the_read() -> None:
+    txn_index = TxnIndex()
+    txn_index.append(aborted_txn_of(1, 0, 10, stable=12))
+    txn_index.append(C)
+    assert [entry.producer_id for entry in txn_index.lookup(0, 12)] == [1]
+    assert [entry.producer_id for entry in txn_index.lookup(0, 13)] == [1, 3]
+
+
 @pytest.mark.parametrize(
     ("offset", "expected_txns"), [(36, (A, B, C, D)), (35, (A, B, C)), (15, (A,)), (0, ())]
 )

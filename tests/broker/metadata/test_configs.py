@@ -203,6 +203,16 @@ def test_ms_win_over_minutes_and_those_over_hours(
     )
 
 
+@pytest.mark.parametrize("release_name", RELEASES)
+def test_a_controller_tells_each_config_that_its_release_has(release_name: str) -> None:
+    """CreateTopics answers with all of them; older releases have some that the newest lacks."""
+    rules = RELEASES[release_name].rules
+    lookup = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS, rules=rules)
+    names = lookup.broker_names()
+    assert ("message.downconversion.enable" in names) == ("message.format.version" in names)
+    assert [lookup.controller_value(name).name for name in names] == list(names)
+
+
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
     for config_name, config_value in (
         ("segment.bytes", "1073741824"),

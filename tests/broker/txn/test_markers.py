@@ -297,22 +297,22 @@ def test_dropping_leaves_no_empty_queue_behind() -> None:
 def test_what_is_in_no_queue_is_not_sent_again() -> None:
     queue = MarkerQueue(release_rules=LATEST)
     owed, other = debt(), debt_of_other()
-    assert queue.sending_of(owed.transactional_id) == {}
+    assert queue.sendings() == {}
     queue.add_debt(owed, ALL)
     queue.route_later(other, ALL)
     under_way = MarkerSending.UNDER_WAY
-    assert queue.sending_of(owed.transactional_id) == dict.fromkeys(ALL, (under_way, None))
+    assert queue.sendings()[owed.transactional_id] == dict.fromkeys(ALL, (under_way, None))
     for marker_debt, waiting in queue.take_waiting():
         queue.route(marker_debt, waiting, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__)
     queue.take_batches()
-    assert queue.sending_of(owed.transactional_id) == {
+    assert queue.sendings()[owed.transactional_id] == {
         FOO_0: (under_way, B1),
         FOO_1: (under_way, B2),
         BAR_0: (MarkerSending.LEADERLESS, None),
     }
     (batch, _) = list(queue._in_flight.values())
     queue.on_reply(batch, WriteTxnMarkersReply(results=()))  # Kafka 2.4: neither done nor repeated
-    assert FOO_0 not in queue.sending_of(owed.transactional_id)
+    assert FOO_0 not in queue.sendings()[owed.transactional_id]
 
 
 def debt_of_other() -> Debt:

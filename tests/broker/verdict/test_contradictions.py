@@ -28,9 +28,15 @@ def decision(
     )
 
 
-def marker(outcome: str, at: int, *, offset: int = 0, epoch: int = 0) -> EndingMarker:
+def marker(
+    outcome: str, at: int, *, offset: int = 0, epoch: int = 0, ends: bool = True
+) -> EndingMarker:
     return EndingMarker(
-        offset=offset or at, producer_epoch=epoch, is_commit=outcome == "C", written_at=at
+        offset=offset or at,
+        producer_epoch=epoch,
+        is_commit=outcome == "C",
+        written_at=at,
+        has_ended_records=ends,
     )
 
 
@@ -41,6 +47,9 @@ def marker(outcome: str, at: int, *, offset: int = 0, epoch: int = 0) -> EndingM
         pytest.param([decision("C", 10)], [marker("C", 11)], [], id="as-decided"),
         pytest.param([decision("C", 10)], [], [], id="no-end-yet"),
         pytest.param([decision("C", 10)], [marker("A", 11)], [11], id="operator-wrote-the-other"),
+        pytest.param(
+            [decision("C", 10)], [marker("A", 11, ends=False)], [], id="it-had-no-records-there"
+        ),
         pytest.param([], [marker("A", 11)], [], id="repaired-without-a-decision"),
         pytest.param(
             [decision("C", 10), decision("A", 20)], [marker("A", 21)], [21], id="lost-and-went-on"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from tests.broker.http.test_verdict import verdict
+from tests.support import control_port
 from tests.support.clusters import VirtualCluster, begin_transaction, real_cluster
 from tests.support.control_port import run_story
 from tests.support.raw_connection import WireClient
@@ -455,3 +458,29 @@ async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_right
             where = {"topic": "orders", "partition": 0}
             assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
         api.close()
+
+
+# The verdict after an event of a recording.
+
+
+def test_a_recording_has_a_position() -> None:
+    asyncio.run(ask_of_a_recording())
+
+
+async def ask_of_a_recording() -> None:
+    async with control_port.port() as client:
+        assert (await verdict(client))["position"] is None
+        await client.post("/api/v1/trace", json={"level": "brief"})
+        described = await verdict(client)
+        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
+        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
+        assert at.status_code == 200, at.text
+        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
+        assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
+        await client.post("/api/v1/trace", json={"level": "off"})
+        stopped = await verdict(client)
+        assert (stopped["state"], stopped["is_recording"]) == ("healthy", False)
+        at = await client.get("/api/v1/verdict", params={"at": stopped["position"]})
+        assert at.json()["headline"] == (
+            f"What is so now is not known: recording stopped at #{stopped['position']}"
+        )

@@ -43,6 +43,7 @@ from txnsim.txn.markers import (
     MarkerOutcome,
     MarkerQueue,
     MarkerSending,
+    SendingAndTarget,
     debt_of,
 )
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
@@ -324,21 +325,17 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         """Kafka's LogAppendRetryQueueSize."""
         return len(self._completions)
 
-    def sending_of(
-        self, transactional_id: TransactionalId
-    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
-        """How each marker of a transaction is sent, and to which broker; without those that are not
-        sent again.
-        """
-        sending = self.queue.sending_of(transactional_id)
-        if not self._retry_counts.get(transactional_id):
-            return sending
-        return {
-            partition: (MarkerSending.RETRIED, broker_id)
-            if state is MarkerSending.UNDER_WAY
-            else (state, broker_id)
-            for partition, (state, broker_id) in sending.items()
-        }
+    def sendings(self) -> dict[TransactionalId, dict[TopicPartition, SendingAndTarget]]:
+        """How the markers of each transaction are sent; without those that are not sent again."""
+        sendings = self.queue.sendings()
+        for transactional_id in self._retry_counts.keys() & sendings.keys():
+            sendings[transactional_id] = {
+                partition: (MarkerSending.RETRIED, broker_id)
+                if state is MarkerSending.UNDER_WAY
+                else (state, broker_id)
+                for partition, (state, broker_id) in sendings[transactional_id].items()
+            }
+        return sendings
 
     def owe(
         self,

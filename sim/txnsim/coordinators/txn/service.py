@@ -63,7 +63,7 @@ from txnsim.txn.machine import (
 )
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
-from txnsim.txn.markers import LeaderOf, MarkerQueue, MarkerSending
+from txnsim.txn.markers import LeaderOf, MarkerQueue, SendingAndTarget
 from txnsim.txn.producer_ids import ProducerIdPool
 from txnsim.txn.refusals import empty_id_rejection, no_id_block_rejection
 from txnsim.txn.state import (
@@ -429,13 +429,11 @@ class TransactionCoordinator:
             )
         )
 
-    def sending_of(
-        self, transactional_id: TransactionalId
-    ) -> dict[TopicPartition, tuple[MarkerSending, BrokerId | None]]:
-        """How each marker that a transaction owes is sent, and to which broker; without those that
-        are not sent again.
+    def sendings(self) -> dict[TransactionalId, dict[TopicPartition, SendingAndTarget]]:
+        """How the markers that each transaction owes are sent, and to which broker; without those
+        that are not sent again.
         """
-        return self._markers.sending_of(transactional_id)
+        return self._markers.sendings()
 
     def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
         """Transitions whose records are in the log although they did not take effect."""

@@ -24,6 +24,7 @@ from txnsim.runtime.peer_call import Unanswered
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views._decision_book import DecisionBook
 from txnsim.share.partition import Phase
+from txnsim.txn.markers import SendingAndTarget
 from txnsim.txn.past_decision import NewestTxn
 from txnsim.txn.state import NO_TIMESTAMP, PREPARED_STATES, TransactionState, TxnMetadata
 from txnsim.types import (
@@ -235,13 +236,16 @@ class ClusterFactsReader:
             if request.api_key == _WRITE_TXN_MARKERS_KEY
         ]
         holds = tuple(self._holds())
+        sendings: dict[
+            BrokerId, Mapping[TransactionalId, Mapping[TopicPartition, SendingAndTarget]]
+        ] = {}
         for owned_partition, txn in prepared:
             broker_id = _broker_of(owned_partition)
-            queue_standings = cluster.brokers[broker_id].coordinator.sending_of(
-                txn.transactional_id
-            )
+            if broker_id not in sendings:
+                sendings[broker_id] = cluster.brokers[broker_id].coordinator.sendings()
+            queued_markers = sendings[broker_id].get(txn.transactional_id, {})
             for topic_partition in sorted(txn.partitions):
-                sending, target = queue_standings.get(
+                sending, target = queued_markers.get(
                     topic_partition, (MarkerSending.ABANDONED, None)
                 )
                 held_by, sent_again_ms = None, None

@@ -8,8 +8,9 @@ transactional ids of all plays; those of other plays are removed from the answer
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
@@ -48,6 +49,8 @@ WORKERS: Final = 6
 """Number of cases that are played at the same time. With more of them each takes longer, until
 transactions time out between two steps of a case.
 """
+STOP_WAIT_S: Final = 1.0
+"""How long plays that are stopped may take to end."""
 ATTEMPTS_MAX: Final = 5
 ANSWER_VERB: Final = "answer"
 FEATURE: Final = "transaction.version"
@@ -143,6 +146,10 @@ class CasePlayer:
         for broker_id in tuple(self._ended_brokers):
             self._start_broker(broker_id)
 
+    def _end_if_stopping(self) -> None:
+        if self._surroundings.is_stopping():
+            raise CaseError(f"{self._case.id}: stopped")
+
     def play(self) -> Play:
         """Play all steps in order.
 
@@ -151,11 +158,13 @@ class CasePlayer:
         """
         start_s = RawConnection.now_s()
         for name, topic in self._case.topics().items():
+            self._end_if_stopping()
             configs = resolve_placeholders(topic.configs, self._variables, self._player.full_name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
             name_and_id = self._player.create_plain_topic(name, topic.partitions, **configs)
             self._variables[name] = PlayTopic(name=name_and_id[0], id=name_and_id[1])
         for step_number, step in enumerate(self._case.steps(self._level), start=1):
+            self._end_if_stopping()
             try:
                 self._play_step(step)
             except TooLateError:
@@ -648,21 +657,27 @@ def play_all(
     surroundings: PlaySurroundings = NO_OTHER_USERS,
 ) -> Generator[tuple[Case, Future[Play]], None, None]:
     played_cases = [case for case in cases if level in case.text.levels]
+    stopping = threading.Event()
+    surroundings = msgspec.structs.replace(surroundings, is_stopping=stopping.is_set)
 
     def play_case(case: Case) -> Play:
         return play(case, target, level, repetition=repetition, surroundings=surroundings)
 
     threads = ThreadPoolExecutor(WORKERS)
+    concurrent_plays: list[tuple[Case, Future[Play]]] = []
     try:
-        concurrent_plays = [
+        concurrent_plays += [
             (case, threads.submit(copy_context().run, play_case, case))
             for case in played_cases
             if not case.alone
         ]
         yield from concurrent_plays
     except BaseException:
-        # When stopped, answers are not awaited; running cases end with their connections.
+        # Whoever stops them removes what they made, so running plays end before their next step.
+        # An answer that does not come is not awaited.
+        stopping.set()
         threads.shutdown(wait=False, cancel_futures=True)
+        wait([outcome for _, outcome in concurrent_plays], timeout=STOP_WAIT_S)
         raise
     threads.shutdown()
     for case in played_cases:

@@ -40,15 +40,12 @@ def streams_group_heartbeat(
 ) -> list[VerbRequest]:
     """Make a StreamsGroupHeartbeat request.
 
-    Args:
-        topology: Epoch of the topology of a member that joins; None leaves it out.
-        log: A changelog topic, with the fields of a TopicInfo that differ from the default.
-        copartitioned: Whether all ``topics`` must have the same number of partitions.
-        endpoint: Where the member is asked from outside, as ``host:port``.
-        endpoints: Epoch of the endpoints that the member knows.
-        tasks: Whether the heartbeat says which tasks the member has; by default if it joins, or
-            if some are given.
-        rebalance: Milliseconds; by default a minute of a member that joins, else unchanged.
+    ``topology`` is the epoch of a joining member's topology, None leaves it out. ``log`` has
+    the fields of a changelog topic that differ from the default; ``copartitioned`` topics must have
+    as many partitions. ``tasks`` says whether the heartbeat has the member's tasks: by default if
+    it joins, or if some are given. ``endpoint`` is where the member is asked from outside, as
+    ``host:port``, ``endpoints`` the epoch of those that it knows. ``rebalance`` is in milliseconds:
+    by default a minute of a member that joins, else unchanged.
     """
     is_joining = epoch == 0
     is_whole = is_joining or active is not None or standby is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -31,6 +31,10 @@ class BlockingTarget(Protocol):
         """Start a stopped or killed broker again, and wait until it has joined the cluster."""
 
 
+def _is_never_stopping() -> bool:
+    return False
+
+
 class PlaySurroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What plays respect on a cluster that has other users: names, versions, time limits."""
 
@@ -40,6 +44,8 @@ class PlaySurroundings(msgspec.Struct, frozen=True, kw_only=True):
     offered_versions: Mapping[str, tuple[int, int]] | None = None
     broker_id: int = 1
     """Id of the broker, which has the id 1 in recorded answers."""
+    is_stopping: Callable[[], bool] = _is_never_stopping
+    """Whether plays shall end before their next step."""
 
     def chosen_version(self, api: str, highest_wanted: int) -> int | None:
         if self.offered_versions is None:

@@ -95,12 +95,24 @@ def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
-    tracing.trace_load(tracer, NODE, 10, CoordinatorEpoch(3), 2)
+    finished = entry()
+    loaded = OwnedPartition(
+        partition=10,
+        coordinator_epoch=CoordinatorEpoch(3),
+        node=NODE,
+        entries={finished.transactional_id: finished},
+    )
+    tracing.trace_load(tracer, loaded)
     assert last_event(tracer)[1] == {
         "tp": "__transaction_state-10",
         "coordinator_epoch": 3,
-        "transactions": 2,
+        "transactions": 1,
     }
+    loaded.entries[PREPARED.transactional_id] = PREPARED
+    tracing.trace_load(tracer, loaded)
+    entries = last_event(tracer)[1]["entries"]
+    assert isinstance(entries, list)
+    assert [told["d"]["state"] for told in entries] == [PREPARED.state.wire_name]
     tracing.trace_unload(tracer, NODE, 10, None)
     assert last_event(tracer)[1] == {"tp": "__transaction_state-10"}
     tracing.trace_unload(tracer, NODE, 10, 4)
