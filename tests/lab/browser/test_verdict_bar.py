@@ -254,3 +254,54 @@ def test_a_table_tells_where_readers_of_each_partition_stand(
     page.wait_for_selector("[data-partition=quiet-0][data-readers=deleted]")
     request(fresh_server, "POST", f"brokers/{leaders['solo']}/kill")
     page.wait_for_selector("[data-partition=solo-0][data-readers='no leader'][data-leader=none]")
+
+
+CONTRAST: Final = """() => {
+  const style = getComputedStyle(document.querySelector("#play"));
+  const luminance = (color) => {
+    const parts = color.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [low, high] = [style.color, style.backgroundColor].map(luminance).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_button_that_stops_can_be_read(theme: str, server: TxnsimServer, new_page: Any) -> None:
+    """It was 1.09 : 1."""
+    page = new_page(server.http, color_scheme=theme)
+    page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
+    page.wait_for_selector("#verdict[data-verdict]")
+    page.keyboard.press("Home")
+    page.click("#play")
+    page.wait_for_selector("#play.primary[aria-pressed=true]:has-text('stop')")
+    assert page.evaluate(CONTRAST) >= 4.5
+
+
+def test_presented_without_a_story_the_picture_fills_the_screen(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    """384 of 1,894 pixels."""
+    page = new_page(fresh_server.http, viewport={"width": 1920, "height": 1080})
+    begin(fresh_server, "app")
+    page.wait_for_selector("[data-verdict=open]")
+    page.click("#present")
+    page.wait_for_selector("body.presented")
+    assert page.locator("svg.drawn").bounding_box()["width"] > 1_700
+
+
+def test_while_a_question_is_open_no_view_and_no_title_tells_its_answer(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(f"{server.http}/#lesson=L4&part=1")
+    page.wait_for_selector("[name=guess]")
+    page.wait_for_function("() => !__page['store.js'].isRunBusy.value")
+    page.keyboard.press("3")
+    page.wait_for_selector("table.producers")
+    told = page.inner_text("main") + page.inner_text("#verdict") + page.title()
+    assert "will send no marker" not in told
+    assert "owed" not in told
+    assert page.locator("tr.hangs, tr.waits, tr.open").count() == 0
+    assert page.locator("#lesson h2").inner_text().startswith("L4 part")
