@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -51,14 +52,20 @@ def agrees_with_the_judge(page: Page, server: TxnsimServer) -> str:
     return str(state)
 
 
-def begin(server: TxnsimServer, name: str, topic: str = "orders", **settings: object) -> Producer:
+def begin(
+    server: TxnsimServer,
+    name: str,
+    topic: str = "orders",
+    *,
+    settings: Mapping[str, object] | None = None,
+) -> Producer:
     """A client with an open transaction on partition 0 of a topic."""
     client = Producer(
         {
             "bootstrap.servers": server.bootstrap,
             "transactional.id": name,
             "log_level": 0,
-            **settings,
+            **(settings or {}),
         }
     )
     client.init_transactions()
@@ -171,7 +178,7 @@ def test_what_an_application_asked_is_what_it_sent(
 ) -> None:
     """It said "asked to abort" of a commit that met an aborted transaction."""
     page = new_page(fresh_server.http)
-    client = begin(fresh_server, "app", **{"transaction.timeout.ms": 3000})
+    client = begin(fresh_server, "app", settings={"transaction.timeout.ms": 3000})
     page.wait_for_selector("[data-verdict=open]")
     request(fresh_server, "POST", "clock", {"advance_ms": 20_000})
     page.wait_for_selector("[data-verdict=healthy]")
