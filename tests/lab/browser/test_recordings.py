@@ -148,7 +148,7 @@ DRAW: Final = """async (view, at) => {
   for (let n = 0; n < 3; n += 1) await frame();
 }"""
 TAPE: Final = """(at, lso) => {
-  const { far, cells, earlier } = __page["tape.js"].tapeOf("t-0", at, lso);
+  const { far, cells, earlier } = __page["tape.js"].tapeOf("t-0", at, { lso });
   const placed = cells.map(({ i, first }) => [i, first]);
   return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
 }"""
@@ -255,7 +255,7 @@ def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
     page.keyboard.press("8")
     page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
     page.wait_for_selector(".link-state.done")
-    assert "recorded run" in page.inner_text("header")
+    assert "recorded run" in page.inner_text("#verdict")
     assert page.inner_text("#live") == "Now"
     for key, words in (
         ("6", "This is a recorded run: faults"),

@@ -72,8 +72,8 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     page = new_page(server.http)
     play_run(page, "z01", "V-")
     page.keyboard.press("3")
-    title = page.inner_text("tr.title.hanging")
-    assert title.startswith("producer 0 They disagree. payments-0: hanging: transactional id app")
+    title = page.inner_text("tr.title.hangs")
+    assert title.startswith("producer 0 app hangs on payments-0: readers get nothing")
     halves = page.locator("thead th[scope=colgroup]").all_inner_texts()
     assert halves == ["the partition says", "the coordinator says"]
     page.keyboard.press("2")
