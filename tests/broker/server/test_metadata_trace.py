@@ -1,15 +1,16 @@
-"""What the trace tells of the metadata, where no broker does."""
+"""What the trace tells of the metadata, where no broker does, and of readers that wait."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
 from txnsim.client.admin import Admin
+from txnsim.client.fetching import fetch
 from txnsim.controller.controller import TopicToCreate
 from txnsim.runtime.trace import TraceLevel
-from txnsim.types import TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 KINDS = ("topic.deleted", "leader.changed", "cluster.reset", "trace.off")
 WHERE = TopicPartition("orders", 0)
@@ -73,3 +74,30 @@ def test_a_reset_and_the_end_of_a_recording_are_told() -> None:
         ]
 
     run_cluster(story, trace_level=TraceLevel.BRIEF)
+
+
+def test_a_reader_that_waits_behind_an_open_transaction_is_told_with_its_end() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as app, cluster.client("reader") as reader:
+            producer = await begin_transaction(app, "billing")
+            await producer.send("orders", 0, b"x")
+            await fetch(
+                reader,
+                "orders",
+                0,
+                0,
+                isolation=IsolationLevel.READ_COMMITTED,
+                max_wait_ms=1_000,
+            )
+            await producer.abort()
+        wait_event, end_event = (
+            event for event in cluster.env.tracer.events(0) if event.k.startswith("reader.")
+        )
+        assert (wait_event.k, wait_event.d) == (
+            "reader.wait",
+            {"partitions": ["orders-0"], "client": "reader"},
+        )
+        assert (end_event.k, end_event.p) == ("reader.end", (wait_event.i,))
+        assert end_event.t - wait_event.t >= 1_000_000
+
+    run_cluster(story, trace_level=TraceLevel.FULL)

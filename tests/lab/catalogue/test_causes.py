@@ -35,6 +35,7 @@ STREAMS = (
     "tests/broker/coordinators/group/test_streams_membership.py::"
     "test_the_trace_tells_what_members_have_where_somebody_is_told"
 )
+METADATA = "tests/broker/server/test_metadata_trace.py::"
 ELSEWHERE = {
     "goal": "",  # the page's
     "conn.refuse": "tests/broker/server/test_connection.py::"
@@ -44,6 +45,15 @@ ELSEWHERE = {
     "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
     "share.start": "tests/broker/broker/test_share_trace.py::"
     "test_a_share_partition_begins_later_with_its_log",
+    "topic.deleted": f"{METADATA}test_a_deleted_topic_and_one_that_is_made_again_are_told",
+    **dict.fromkeys(
+        ("cluster.reset", "trace.off"),
+        f"{METADATA}test_a_reset_and_the_end_of_a_recording_are_told",
+    ),
+    **dict.fromkeys(
+        ("reader.wait", "reader.end"),
+        f"{METADATA}test_a_reader_that_waits_behind_an_open_transaction_is_told_with_its_end",
+    ),
     **dict.fromkeys(("streams.member", "streams.left", "streams.unload"), STREAMS),
 }
 """Kinds that no story has, and the test in which they occur."""

@@ -155,6 +155,7 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
         await ask("GET", f"{wait}&state=Nothing", 422)
         await ask("GET", "/api/v1/producers?topic=orders", 200)
         assert await ask("GET", "/api/v1/open-transactions", 200)
+        await ask("GET", "/api/v1/verdict", 200)
         history = await ask("POST", "/api/v1/looks", 200, {"topic": "orders", "partition": 0})
         await ask("POST", "/api/v1/verdicts", 200, history)
         await ask("GET", "/api/v1/assertions/no-hanging-transactions", 200)

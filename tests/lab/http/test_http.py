@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
+from txnsim.shell_text import command_line
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.http import _explaining as explaining
 from txnsim_lab.http import _judging
@@ -171,7 +173,9 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     """Each answer read all that the ring keeps: 2.5 s of CPU beside brokers under load."""
     clock = count()
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
-    living = explaining._LiveTraceReader("txnsim")
+    program = command_line("txnsim")
+    living = explaining._LiveTraceReader(program)
+    explain = partial(explaining._explanation, partition_name=None, repair_program=program)
     read: list[str] = []
 
     def read_and_count(name: str, lines: Iterable[bytes]) -> Recording:
@@ -186,9 +190,9 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         newest = len(tracer) - 1
         for event_index in (newest - 70, newest):
             reads_before = len(read)
-            explanation = living.make_task(tracer, event_index, None)()
+            explanation = living.make_task(tracer, event_index, explain)()
             assert len(read) <= reads_before + 1
-            expected = explaining._explain_pieces(tracer.pieces(), event_index, None, "txnsim")
+            expected = explaining._read_pieces(tracer.pieces(), event_index, explain)
             read.pop()
             assert explanation.at == event_index
             assert _are_equal(explanation, expected)
@@ -197,22 +201,18 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
     assert tracer.first_index >= 3 * kept_events
-    decisions = living._faults_and_decisions.decisions
+    kept = living._followed.faults_and_decisions
     assert (
-        sum(map(len, decisions.values()))
-        == len(living._faults_and_decisions.decision_order)
-        <= kept_events // 5 + 1
+        sum(map(len, kept.decisions.values())) == len(kept.decision_order) <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = living.make_task(tracer, tracer.first_index, None)()
-    assert _are_equal(
-        past, explaining._explain_pieces(tracer.pieces(), tracer.first_index, None, "txnsim")
-    )
+    past = living.make_task(tracer, tracer.first_index, explain)()
+    assert _are_equal(past, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain))
     read.clear()
-    assert living.make_task(tracer, None, None)().at == newest
+    assert living.make_task(tracer, None, explain)().at == newest
     assert read == []
     with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
-        living.make_task(tracer, newest + 1, None)()
+        living.make_task(tracer, newest + 1, explain)()
 
 
 # ``judging``: Histories through the control port: an onlooker's looks, and the judges.
