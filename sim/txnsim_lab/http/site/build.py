@@ -270,7 +270,9 @@ def _library_files(parts_folder: Path, named_parts: Parts) -> Iterator[tuple[str
 
 
 def own_files() -> Iterator[tuple[str, bytes]]:
-    """Modules of txnsim and its lab, and stories, as pairs of path and content."""
+    """Modules of txnsim and its lab, the table of settings, and stories, as pairs of path and
+    content.
+    """
     for package in (Path(txnsim.__file__).parent, Path(txnsim_lab.__file__).parent):
         for path in package.rglob("*.py"):
             path_in_package = path.relative_to(package)
@@ -290,6 +292,9 @@ def own_files() -> Iterator[tuple[str, bytes]]:
             if public_path in ("http/site/build.py", "http/site/pack.py", OWN_CLUSTER_MODULE):
                 continue
             yield f"{package.name}/{PurePosixPath(path_in_package)}", path.read_bytes()
+    txnsim_folder = Path(txnsim.__file__).parent
+    for path in txnsim_folder.glob("metadata/settings/*.jsonl"):
+        yield f"txnsim/{PurePosixPath(path.relative_to(txnsim_folder))}", path.read_bytes()
     stories_folder = directory()
     for path in stories_folder.rglob("*"):
         if path.suffix in (".yaml", ".toml"):
