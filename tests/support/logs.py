@@ -7,11 +7,11 @@ from functools import partial
 from typing import Final
 
 from tests.support.markers import append_marker
-from txnsim.log._replicated import describe_batch
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import describe_batch
 from txnsim.releases.rules import LATEST
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records

@@ -2,7 +2,7 @@
 
 - ``partition_log``: bounds, reads, searches by time, and changes of the log as a whole; start
   reading here.
-- ``leader_append``: a leader's appends, with the checks of producers. ``_replicated``: a stored
+- ``leader_append``: a leader's appends, with the checks of producers. ``replicated``: a stored
   batch for a follower.
 - ``local_log``: its data on disk: segments, the index of aborted transactions, the recovery point.
 - ``producer_state_manager``: its producers, their snapshots and guards.

@@ -14,10 +14,10 @@ from typing import Final
 from zlib import crc32
 
 from txnsim.interbroker.replication import ReplicatedBatch
-from txnsim.log._replicated import describe_batch
 from txnsim.log._segment import Segment
 from txnsim.log._segments import Segments, Span
 from txnsim.log.config import LogConfig
+from txnsim.log.replicated import describe_batch
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.types import TopicPartition
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txnsim.log._replicated import describe_batch
 from txnsim.log._segment import Segment
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import PartitionProducers
 from txnsim.log.producer_state_manager import OffsetSnapshot
+from txnsim.log.replicated import describe_batch
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-from txnsim.log._replicated import describe_batch
 from txnsim.log._segments import Segments
 from txnsim.log.producer_state import (
     NO_OFFSET,
@@ -19,6 +18,7 @@ from txnsim.log.producer_state import (
     SnapshotEntry,
     to_snapshot_entry,
 )
+from txnsim.log.replicated import describe_batch
 from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.files import write_all
-from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import describe_batch
 from txnsim.releases.rules import LATEST
 from txnsim.storage.log_dir import ReplicaCut, log_dir_files_in_steps
 from txnsim.storage.metadata_files import MetaProperties
@@ -32,7 +32,7 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from txnsim.wire.batch import Record, assign, build_batch, control_batch, read_batch_header
+from txnsim.wire.batch import Record, assign, build_batch, control_batch
 from txnsim.wire.codec import run_to_end
 
 BEGIN_MS: Final = 1_795_197_566_000
@@ -117,7 +117,7 @@ class WrittenCluster:
             leader_epoch=log.leader_epoch,
             timestamp_ms=self.now_ms,
         )
-        self._append(log, batch, committed=is_commit, coordinator_epoch=epoch)
+        self._append(log, batch)
         return marker_offset
 
     def append_entry(self, entry: TxnTransition) -> int:
@@ -178,33 +178,8 @@ class WrittenCluster:
             self._logs[partition] = _new_log(partition)
         return self._logs[partition]
 
-    def _append(
-        self,
-        log: PartitionLog,
-        batch: bytes,
-        *,
-        committed: bool = False,
-        coordinator_epoch: int = -1,
-    ) -> None:
-        header = read_batch_header(batch, 0)
-        log.append(
-            ReplicatedBatch(
-                batch_bytes=batch,
-                base_offset=header.base_offset,
-                last_offset=header.last_offset,
-                leader_epoch=header.leader_epoch,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                last_sequence=header.last_sequence,
-                timestamp_ms=header.max_timestamp_ms,
-                is_transactional=header.is_transactional,
-                is_control=header.is_control,
-                is_marker=header.is_control,
-                committed=committed,
-                coordinator_epoch=coordinator_epoch,
-            ),
-            now_ms=self.now_ms,
-        )
+    def _append(self, log: PartitionLog, batch: bytes) -> None:
+        log.append(describe_batch(batch), now_ms=self.now_ms)
         log.advance_high_watermark(log.log_end_offset)
 
 

@@ -40,17 +40,23 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     """
     if find_spec("duckdb") is None:
         return None
-    local_paths = [unquote(uri).removeprefix("file://") for uri in paths]
-    if any(re.match(r"[a-zA-Z][\w+.-]*:/", local_path) for local_path in local_paths):
+    local_paths = [path for path in map(local_path_of, paths) if path is not None]
+    if len(local_paths) < len(paths):
         return None
     trace_files = tuple(
-        trace_file for local_path in local_paths for trace_file in _files_at(Path(local_path))
+        trace_file for local_path in local_paths for trace_file in _files_at(local_path)
     )
     is_readable = all(trace_file.suffix != ".zst" for trace_file in trace_files)
     is_small = (
         sum(trace_file.stat().st_size for trace_file in trace_files) <= SMALL_TRACES_BYTES_MAX
     )
     return trace_files if is_readable and is_small else None
+
+
+def local_path_of(uri: str) -> Path | None:
+    """The path on this machine that a path or URI names; None if it names another place."""
+    path_text = unquote(uri).removeprefix("file://")
+    return None if re.match(r"[a-zA-Z][\w+.-]*:/", path_text) else Path(path_text)
 
 
 def register_export(database: EmbeddedDatabase, directory: Path) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import unquote
 
 from txnsim.errors import BadInputError
 from txnsim_spark.embedded import EmbeddedDatabase
@@ -30,6 +28,7 @@ from txnsim_spark.traces._queries import (
 )
 from txnsim_spark.traces._small_traces import (
     exported_runs,
+    local_path_of,
     register_export,
     register_traces,
     small_files,
@@ -170,8 +169,8 @@ def export_small_traces(paths: Sequence[str], directory: str) -> AskTraces | Non
         OSError: A file can't be written.
     """
     trace_files = small_files(paths)
-    local_directory = Path(unquote(directory).removeprefix("file://"))
-    if not trace_files or re.match(r"[a-zA-Z][\w+.-]*:/", str(local_directory)):
+    local_directory = local_path_of(directory)
+    if not trace_files or local_directory is None:
         return None
     for run_name in sorted(
         exported_runs(local_directory)

@@ -58,7 +58,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.log._replicated import describe_batch
+from txnsim.log.replicated import describe_batch
 from txnsim.node.peers import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,

@@ -9,7 +9,6 @@ import pytest
 from tests.support.logs import NOW, PID, LogDriver, batch, config_of, follow, make_log, plain
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import producer_state_manager
-from txnsim.log._replicated import describe_batch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import (
@@ -20,6 +19,7 @@ from txnsim.log.producer_state import (
     sequence_after,
 )
 from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
+from txnsim.log.replicated import describe_batch
 from txnsim.releases.rules import LATEST
 from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
 

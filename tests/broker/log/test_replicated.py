@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.errors import CorruptBatchError
-from txnsim.log._replicated import describe_batch
 from txnsim.log.answers import Appended
 from txnsim.log.leader_append import append_coordinator
+from txnsim.log.replicated import describe_batch
 from txnsim.wire.batch import assign, read_batch_header
 
 

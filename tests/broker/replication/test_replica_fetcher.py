@@ -26,9 +26,9 @@ from txnsim.interbroker.replication import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
 )
-from txnsim.log._replicated import describe_batch
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import describe_batch
 from txnsim.metadata.image import TopicImage
 from txnsim.replication.replica_sessions import BATCHES_MAX
 from txnsim.runtime.tasks import Pending

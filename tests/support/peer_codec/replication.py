@@ -33,7 +33,7 @@ from txnsim.interbroker.replication import (
     ReplicaOffsetReply,
     ReplicatedBatch,
 )
-from txnsim.log._replicated import describe_batch
+from txnsim.log.replicated import describe_batch
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.batch import iter_batches
