@@ -106,7 +106,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
     read_by: Literal["", "settings", "listeners", "security"] = ""
     """Who reads a broker's setting: ``txnsim.settings``, or the part of ``txnsim.config`` for
-    listeners or security. Empty: nobody.
+    listeners or security. Empty if nobody reads it.
     """
     no_effect: str = ""
     """Why a broker's setting has no effect: a key of ``NO_EFFECT_REASONS``."""

@@ -1,8 +1,8 @@
 """Traces what changes in the cluster's metadata and no broker tells: a topic is deleted, or a
 partition has another leader or none.
 
-A leader tells of itself when it begins (``node.role``). A deleted topic and a partition without a
-leader have nobody who does, so a reader of the trace would show their last state for ever.
+A leader traces its own beginning (``node.role``). No broker traces the end of a topic or of a
+leadership. Without these events a reader of the trace would show the last state for ever.
 """
 
 from __future__ import annotations

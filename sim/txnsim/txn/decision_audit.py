@@ -6,7 +6,7 @@ lists, and sends each of them one marker. A marker can be missing (KAFKA-20734),
 decision, or come twice, without an error anywhere. So the two logs are compared:
 
 - **By epoch.** Transactions v2 raise the producer epoch with each end, and the marker has the
-  decision's epoch. One epoch has one decision, whatever the clocks say.
+  decision's epoch. One epoch has one decision, so clocks do not matter.
 - **By order and time.** Before v2 an epoch has many transactions. Decisions and markers of an epoch
   are both in order, and a marker lies between its decision and the next one. Two brokers set the
   times, and their clocks may differ by ``SKEW_MS``. Of all ways to pair them, the one with the

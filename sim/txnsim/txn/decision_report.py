@@ -108,7 +108,8 @@ class DecisionReport(msgspec.Struct, frozen=True, kw_only=True):
     decisions: Annotated[
         int,
         msgspec.Meta(
-            description="Pairs of decision and partition, and markers whose decision is gone."
+            description="The pairs of a decision and a partition, and the markers whose decision is"
+            " no longer in the log."
         ),
     ]
     agrees: int

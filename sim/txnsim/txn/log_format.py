@@ -59,7 +59,7 @@ CACHED_PARTITIONS_MAX: Final = 64
 partition at a time would keep the square of what its client has sent.
 """
 CACHED_ID_CHARACTERS_MAX: Final = 256
-"""Longest transactional id whose key is cached: an id may have 32,767 bytes."""
+"""Longest transactional id whose key is cached. An id may have 32,767 bytes."""
 _CLIENT_VERSIONS: Final = {version.value: version for version in TransactionVersion}
 
 _LEVEL_0_RULE_IDS: Final = {

@@ -44,7 +44,7 @@ from txnsim.types import (
 from txnsim.verdict.facts import TransactionFacts
 
 ANY_AGE: Final = -(1 << 64)
-"""In ms. Matches transactions of any age, even one whose record is stamped 2^63 - 1."""
+"""An age in ms that every transaction exceeds, also one with a timestamp of 2^63 - 1."""
 
 Progress = Callable[[int, int], None]
 """(number of partitions asked so far, total)."""

@@ -54,7 +54,7 @@ def trace_decision(
     asked: str = "",
 ) -> None:
     """Trace the decision on a command; a transition is pending from now on. ``asked`` is the end
-    that EndTxn asks for, whatever becomes of it: ``commit`` or ``abort``.
+    that EndTxn asks for, ``commit`` or ``abort``, also if the request is refused.
     """
     txn = owned_partition.entries.get(transactional_id)
     txn_label = transactional_id if txn is None else tx_of(txn)
@@ -153,7 +153,7 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
 
 def trace_load(tracer: Tracer, owned_partition: OwnedPartition) -> None:
     """Trace that a partition of the transaction log was loaded, with the transactions that are not
-    finished: a recording that began while nobody had loaded it does not have them.
+    finished. A recording that began before the load does not know them otherwise.
     """
     event_data: dict[str, object] = {
         "tp": f"{TRANSACTION_STATE_TOPIC}-{owned_partition.partition}",
