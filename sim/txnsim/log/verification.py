@@ -117,8 +117,3 @@ class VerificationEntries:
     def find(self, producer_id: int) -> VerificationEntry | None:
         """The producer's entry, if a verification is pending."""
         return self.entries.get(producer_id)
-
-    def matches(self, producer_id: int, guard: int) -> bool:
-        """Whether ``guard`` is that of the producer's current entry."""
-        entry = self.entries.get(producer_id)
-        return entry is not None and entry.guard == guard
