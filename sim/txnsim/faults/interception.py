@@ -39,6 +39,10 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     """``leader`` or ``follower``, for a step of a replica."""
     kind: str = ""
     """The kind of step at a point inside a broker (``faults.meanings.KINDS``)."""
+    content: object = None
+    """What crosses: the message of a client's request, a command of a broker, or the answer (an
+    error, where a broker refuses). None at other points, and at a relay.
+    """
 
 
 class SubmitOutcome(IntEnum):

@@ -258,7 +258,7 @@ class PeerLinks:
         """Handle a request that is at its target, or has crossed its fault point there."""
         if self.interceptor.is_armed and not has_crossed:
             arrive_crossed = partial(self._arrive, call, has_crossed=True)
-            self._cross_fault_point(FaultPoint.PEER_REQUEST, call, arrive_crossed)
+            self._cross_fault_point(FaultPoint.PEER_REQUEST, call, call.command, arrive_crossed)
             return
         source, target = call.link
         if call.lost:
@@ -321,7 +321,7 @@ class PeerLinks:
                 _peers_log.error("peer.handler_failed", request=str(call), exc_info=error)
                 error = _answered_error(call, ErrorCode.unknown_server_error)
             if call.is_awaited:
-                self._return_answer(call, partial(call.fail, error))
+                self._return_answer(call, error, partial(call.fail, error))
 
     def _answer(self, call: PeerCall, reply: object) -> None:
         traced_as = call.traced_as
@@ -340,7 +340,7 @@ class PeerLinks:
             else:
                 self._deliver(call, reply)
         else:
-            self._return_answer(call, lambda: self._deliver(call, reply))
+            self._return_answer(call, reply, lambda: self._deliver(call, reply))
 
     def _due_to(self, call: PeerCall, callback: Callable[[], object]) -> Callable[[], object]:
         """The callback, with the message that was sent last as its cause: timers of a link fire for
@@ -348,17 +348,21 @@ class PeerLinks:
         """
         return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
 
-    def _return_answer(self, call: PeerCall, deliver_answer: Callable[[], object]) -> None:
-        """Bring an answer back through latency and the fault point."""
+    def _return_answer(
+        self, call: PeerCall, answer: object, deliver_answer: Callable[[], object]
+    ) -> None:
+        """Bring an answer or an error back through latency and the fault point."""
         if self._latency_ms is None:
-            self._cross_fault_point(FaultPoint.PEER_RESPONSE, call, deliver_answer)
+            self._cross_fault_point(FaultPoint.PEER_RESPONSE, call, answer, deliver_answer)
             return
         source, target = call.link
         self._pipe((target, source), is_backward=True).send(
             self._latency_ms(target, source),
             self._due_to(
                 call,
-                lambda: self._cross_fault_point(FaultPoint.PEER_RESPONSE, call, deliver_answer),
+                lambda: self._cross_fault_point(
+                    FaultPoint.PEER_RESPONSE, call, answer, deliver_answer
+                ),
             ),
         )
 
@@ -399,21 +403,21 @@ class PeerLinks:
     # Fault points
 
     def _cross_fault_point(
-        self, point: FaultPoint, call: PeerCall, send_on: Callable[[], object]
+        self, point: FaultPoint, call: PeerCall, content: object, send_on: Callable[[], object]
     ) -> None:
         if not self.interceptor.is_armed:
             send_on()
         elif not self._tracer.on:
-            self._ask_interceptor(point, call, send_on)
+            self._ask_interceptor(point, call, content, send_on)
         else:
             cause_before = self._tracer.caused_by(call.sent)
-            self._ask_interceptor(point, call, send_on)
+            self._ask_interceptor(point, call, content, send_on)
             self._tracer.caused_by(cause_before)
 
     def _ask_interceptor(
-        self, point: FaultPoint, call: PeerCall, send_on: Callable[[], object]
+        self, point: FaultPoint, call: PeerCall, content: object, send_on: Callable[[], object]
     ) -> None:
-        verdict = self.interceptor.cross(self._crossing(point, call))
+        verdict = self.interceptor.cross(self._crossing(point, call, content))
         if verdict is None:
             send_on()
         elif isinstance(verdict, FaultEffect):
@@ -500,10 +504,13 @@ class PeerLinks:
         copy = call.copy_without_answer(is_copy=True)
         self._trace_fault(FaultPoint.PEER_REQUEST, "msg.dup", copy)
         self._cross_fault_point(
-            FaultPoint.PEER_REQUEST, copy, partial(self._arrive, copy, has_crossed=True)
+            FaultPoint.PEER_REQUEST,
+            copy,
+            copy.command,
+            partial(self._arrive, copy, has_crossed=True),
         )
 
-    def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
+    def _crossing(self, point: FaultPoint, call: PeerCall, content: object) -> Crossing:
         source, target = call.link
         return Crossing(
             point=point,
@@ -515,6 +522,7 @@ class PeerLinks:
             subject=self._describe(call.command),
             line=f"broker/{source} -> broker/{target}",
             is_copy=call.is_copy,
+            content=content,
         )
 
     # Deadlines, latency, trace

@@ -205,6 +205,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             subject=handler.subject(request),
             line=self._line,
             carries_batches=batch is not None,
+            content=reply if is_answer else request.message,
         )
 
     def _new_passage(self) -> Passage:
