@@ -5,6 +5,7 @@ registers itself (``txnsim.on_demand_imports``).
 - ``scenario``: stories, lessons, runs that are driven.
 - ``check``: judges of what clients saw.
 - ``simulation``: runs drawn from seeds; ``campaigns`` of them.
+- ``exploration``: every order of a small cluster's messages, within bounds.
 - ``target``: a cluster that stories and the exam are played on, simulated or real.
 - ``exam``: an exam for client libraries.
 - ``conformance``: what a real Kafka answered, asked of any broker.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from txnsim_lab.simulation._plan import Act, Plan, Track, World
+from txnsim_lab.simulation.plan import Act, Plan, Track, World
 
 
 def _call(do: str, after_ms: int = 20, unit: int = 1, **fields: Any) -> Act:

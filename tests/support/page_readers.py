@@ -63,6 +63,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "hypotheses.md",
         "site.md",
         "simulate.md",
+        "explore.md",
     ),
     "How to read logs and traces with Spark": (
         "kafka-log.md",

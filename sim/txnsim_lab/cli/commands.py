@@ -101,6 +101,11 @@ _EXAMPLES: Final = {
         "txnsim simulate --seeds 0..200",
         "txnsim simulate --seed 11 --as-version 4.2",
     ),
+    "explore": (
+        "txnsim explore",
+        "txnsim explore z27 --time 2m",
+        "txnsim explore broker-dies --as-version 4.2 --bounds losses=1",
+    ),
     "campaign": (
         "txnsim campaign run --seeds 0..100000 --out rows",
         "txnsim campaign run --seeds 0..1000 --out rows --as-version 4.3 --no-shrink",
@@ -162,6 +167,10 @@ TABLE: Final = CommandTable(
             "txnsim_lab.cli._simulating.simulate",
             "runs drawn from seeds: find, shrink and name what is wrong",
         ),
+        "explore": (
+            "txnsim_lab.cli._exploring",
+            "every order of a small cluster's messages, within bounds: none goes wrong, or how",
+        ),
         "campaign": (
             "txnsim_lab.cli._simulating.campaign",
             "very many seeds, on this machine or on Spark, as a table",
@@ -205,6 +214,7 @@ TABLE: Final = CommandTable(
         "stories, lessons, and judges": (
             "scenario",
             "simulate",
+            "explore",
             "campaign",
             "lesson",
             "check",

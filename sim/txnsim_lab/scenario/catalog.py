@@ -121,10 +121,18 @@ def load(path: Path) -> Scenario:
         read,  # pydantic and YAML, only when a file is read
     )
 
+    return read(str(path), text_of_file(path))
+
+
+def text_of_file(path: Path) -> str:
+    """The text of a file that a user names.
+
+    Raises:
+        ConfigError: The file can't be read, or is no text.
+    """
     try:
-        yaml_text = read_given(path).decode()
+        return read_given(path).decode()
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
-    return read(str(path), yaml_text)

@@ -1,6 +1,6 @@
 """Runs drawn from a seed: clients with bad habits, a cluster with bad luck, judges at the end.
 
-A **plan** (``_plan``) is data: the actors, the acts of each in order, the pauses between them, and
+A **plan** (``plan``) is data: the actors, the acts of each in order, the pauses between them, and
 the cluster. It is drawn from the seed before the run (``drawing``), by weights that were fixed
 before any bug was looked for (``_defaults``). Acts are written like steps of scenario files, and
 the actors of scenarios perform them. Unlike in a scenario, all actors act at the same time, and an

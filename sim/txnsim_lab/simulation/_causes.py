@@ -20,7 +20,6 @@ from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
 from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, SHORT_EXPIRATIONS_FEATURE
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import (
     EARLY_MARKERS_HABIT,
     HABIT_TESTS,
@@ -32,6 +31,7 @@ from txnsim_lab.simulation._shrinking import (
     with_switch,
     without_habit,
 )
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import PlayedRun, play
 
 HARMFUL_HABITS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {

@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import Act, OnError, StepBody, Track
+from txnsim_lab.simulation.plan import Act, OnError, StepBody, Track
 
 OPERATOR_NAME: Final = "operator"
 READER_NAME: Final = "reader"

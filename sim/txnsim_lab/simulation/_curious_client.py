@@ -26,7 +26,7 @@ from txnsim_lab.simulation._curious_requests import (
     RememberedField,
     hints_of,
 )
-from txnsim_lab.simulation._plan import StepBody
+from txnsim_lab.simulation.plan import StepBody
 
 ASK_KEY: Final = "ask"
 """Key of the step that sends a drawn request."""

@@ -24,7 +24,7 @@ from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.codec import request_class
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import Act, Plan, StepBody, Track, World
+from txnsim_lab.simulation.plan import Act, Plan, StepBody, Track, World
 
 CURIOUS_FEATURE: Final = "curious"
 """Name of the feature, of its random stream and of the actor."""

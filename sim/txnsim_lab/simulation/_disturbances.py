@@ -10,7 +10,7 @@ from typing import Final
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._client_behaviour import RunSetup
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import CLUSTER_TRACK, Act, StepBody, Track
+from txnsim_lab.simulation.plan import CLUSTER_TRACK, Act, StepBody, Track
 
 POWER_FAILURE: Final = "power-failure"
 """A machine loses data that is not on disk; with a single replica, data loss is then no bug."""

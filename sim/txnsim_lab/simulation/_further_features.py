@@ -21,8 +21,8 @@ from txnsim_lab.simulation._disturbances import (
     TimedSteps,
     trouble,
 )
-from txnsim_lab.simulation._plan import CLUSTER_TRACK, Act, Plan, StepBody, Track, World
 from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE, with_share_groups
+from txnsim_lab.simulation.plan import CLUSTER_TRACK, Act, Plan, StepBody, Track, World
 
 STREAM_NAME: Final = "later"
 HELD_FEATURE: Final = "moves-while-held"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any, Final
 
-from txnsim_lab.simulation._plan import StepBody
+from txnsim_lab.simulation.plan import StepBody
 
 _CALL_SENTENCES: Final[Mapping[str, str]] = {
     "init-producer-id": "{who} asks for an identity",

@@ -12,7 +12,7 @@ import msgspec
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation._client_behaviour import UnitOfWork
 from txnsim_lab.simulation._dice import Dice
-from txnsim_lab.simulation._plan import Act, StepBody, Track, World
+from txnsim_lab.simulation.plan import Act, StepBody, Track, World
 
 SHARE_GROUPS_FEATURE: Final = "share-groups"
 ADMIN_ACTOR: Final = "share-admin"

@@ -15,8 +15,8 @@ import msgspec
 from txnsim.errors import ConfigError
 from txnsim_lab.simulation._curious_client import ASK_KEY
 from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, SHORT_EXPIRATIONS_FEATURE
-from txnsim_lab.simulation._plan import Act, Plan, StepBody, Track
 from txnsim_lab.simulation._share_groups import RECORD_LOCKS_SETTING
+from txnsim_lab.simulation.plan import Act, Plan, StepBody, Track
 from txnsim_lab.simulation.play import PlayedRun, play
 
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.text import unknown_word_message
 from txnsim.trace.trace_file import Recording
-from txnsim_lab.simulation._plan import Plan, StepBody
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of
+from txnsim_lab.simulation.plan import Plan, StepBody
 from txnsim_lab.simulation.play import PlayedAct, PlayedRun, play
 from txnsim_lab.trace.diff import diff
 

@@ -24,7 +24,7 @@ from txnsim_lab.simulation._client_behaviour import (
 from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import POWER_FAILURE, disturber, has_disturber
 from txnsim_lab.simulation._further_features import with_amid, with_further_features
-from txnsim_lab.simulation._plan import Plan, StepBody, Track, World
+from txnsim_lab.simulation.plan import Plan, StepBody, Track, World
 
 STREAM_NAME: Final = "plan"
 

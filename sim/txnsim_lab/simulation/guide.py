@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import Plan
 
 CANDIDATES_PER_RUN: Final = 8
 """One of this number of seeds is played."""

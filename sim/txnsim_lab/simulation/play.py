@@ -19,7 +19,7 @@ import weakref
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -53,9 +53,9 @@ from txnsim_lab.simulation._client_behaviour import OPERATOR_NAME, READER_NAME
 from txnsim_lab.simulation._curious_client import ASK_KEY, Curious
 from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, MONITOR_ACTOR
 from txnsim_lab.simulation._invariants import violations
-from txnsim_lab.simulation._plan import RUN_NAME, Act, Plan, StepBody, Track, scenario_of
 from txnsim_lab.simulation._running_invariants import MomentChecks
 from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim_lab.simulation.plan import RUN_NAME, Act, Plan, StepBody, Track, scenario_of
 from txnsim_lab.target.simulated import SimulatedTarget
 
 HORIZON_MS: Final = 240_000
@@ -138,8 +138,25 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted({finding.kind for finding in self.findings}))
 
 
+class Director(Protocol):
+    """Decides in which order the messages of a run arrive, and when its faults begin."""
+
+    async def take_over(self, running_story: RunningStory, target: SimulatedTarget) -> None:
+        """Called before the first act."""
+
+    async def before_act(self, track: Track, act: Act) -> None:
+        """Called before each act of a track, which begins when this returns."""
+
+    async def until_all_arrived(self) -> None:
+        """Called when all tracks have ended; returns when nothing is on its way any more."""
+
+
 def play(
-    plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
+    plan: Plan,
+    *,
+    trace_level: TraceLevel = TraceLevel.OFF,
+    cpu_s: float | None = None,
+    director: Director | None = None,
 ) -> PlayedRun:
     """Play a plan and judge the run.
 
@@ -147,13 +164,14 @@ def play(
         plan: The plan.
         trace_level: How much the trace records; the run does not depend on it.
         cpu_s: Limit of processor time in seconds; None for no limit.
+        director: Decides in which order messages arrive; None for drawn latencies.
 
     Raises:
         ConfigError: The cluster can't be configured as the plan needs, or the workload can't be
             imported.
     """
     scenario = scenario_of(plan)
-    playing_run = _PlayingRun(plan, scenario)
+    playing_run = _PlayingRun(plan, scenario, director)
     world = plan.world
     broken: list[Finding] = []
     try:
@@ -162,7 +180,7 @@ def play(
                 playing_run.whole,
                 seed=plan.seed,
                 latency_us=world.latency_us,
-                peer_latency_us=world.peer_latency_us,
+                peer_latency_us=world.peer_latency_us if director is None else None,
                 trace_level=trace_level,
             )
     except ConfigError:
@@ -195,8 +213,9 @@ def quieten() -> None:
 class _PlayingRun:
     """The state of one run while it is played."""
 
-    def __init__(self, plan: Plan, scenario: Scenario) -> None:
+    def __init__(self, plan: Plan, scenario: Scenario, director: Director | None) -> None:
         self.plan = plan
+        self._director = director
         self._scenario = scenario
         self._steps = {
             id(act): _step_of_act(act)
@@ -282,6 +301,8 @@ class _PlayingRun:
 
     async def _play_on_cluster(self, running_story: RunningStory, target: SimulatedTarget) -> None:
         clock, spawn = target.environment.clock, target.environment.tasks.spawn
+        if self._director is not None:
+            await self._director.take_over(running_story, target)
         tasks = [
             spawn(
                 self._play_track(running_story, target.cluster, track), name=f"track {track_number}"
@@ -297,6 +318,8 @@ class _PlayingRun:
             )
             tasks.append(spawn(self._play_guest(self._guest(guest)), name=WORKLOAD_ACTOR))
         await _until_done(clock, tasks, HORIZON_MS)
+        if self._director is not None:
+            await self._director.until_all_arrived()
         self._is_over = True
         await heal(target.cluster)
         await _until_done(clock, tasks, UNFINISHED_CALLS_LIMIT_MS)
@@ -355,6 +378,8 @@ class _PlayingRun:
                 await pause(clock, drawn_act.after_ms)
             if self._is_over:
                 return
+            if self._director is not None:
+                await self._director.before_act(track, drawn_act)
             answer = await self._perform_act(running_story, cluster, track, drawn_act)
             if answer.error == NONE or _is_other_actors_act(drawn_act):
                 continue
@@ -422,7 +447,7 @@ class _PlayingRun:
                 self._curious = self._curious or Curious(running_story.around)
                 answer = await self._curious.ask(drawn_act.step[ASK_KEY])
             else:
-                answer = await _play_step(running_story, step)
+                answer = await play_step(running_story, step)
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
@@ -546,7 +571,7 @@ async def _call_leniently(
 ) -> None:
     """Make a call whose errors only go into the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
-        await _play_step(
+        await play_step(
             running_story,
             _step_of_act(Act({"call": {"who": actor_name, "do": call_name, **call_fields}})),
         )
@@ -589,7 +614,14 @@ def _state_by_id(cluster: SimCluster) -> dict[str, str]:
     }
 
 
-async def _play_step(running_story: RunningStory, step: Step) -> CallResult:
+async def play_step(running_story: RunningStory, step: Step) -> CallResult:
+    """Make one step of a story, and return the answer to its call.
+
+    Raises:
+        ClientError: The call failed.
+        StoryFailedError: The step is impossible, or what it waits for does not come.
+        ConfigError: The step does not fit the cluster.
+    """
     call = step.call
     if call is None or call.background is not None:
         await act(running_story, step)

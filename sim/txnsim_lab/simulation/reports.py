@@ -17,10 +17,10 @@ from txnsim.shell_text import command_line, continued, option
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import FAILED_VERDICT, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._causes import Cause, causes_of
-from txnsim_lab.simulation._plan import RUN_NAME, Plan, StepBody
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import RUN_NAME, Plan, StepBody
 from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
@@ -314,7 +314,7 @@ def pytest_of(plan: Plan) -> str:
     plan_json: Any = plan.to_json().decode()
     return f'''"""Found by `txnsim simulate`, seed {plan.seed}, and shrunk."""
 
-from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import play
 
 PLAN = {plan_json!r}

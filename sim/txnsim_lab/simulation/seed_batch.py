@@ -22,8 +22,8 @@ from txnsim.files import append, problem_of, write_whole
 from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, CoverageCell, play, quieten
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from txnsim_lab.scenario.call_results import NONE
-from txnsim_lab.simulation._plan import Act, Plan
 from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.plan import Act, Plan
 from txnsim_lab.simulation.play import PlayedAct, play, quieten
 
 CLUSTER: Final = "cluster"

@@ -30,9 +30,9 @@ from tests.lab.known_bugs.mutations import MUTATIONS, Mutation
 from txnsim.metadata.config_keys import config_key, config_keys
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.wall_clock import cpu_ms
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import shrink, with_switch
 from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, PlayedRun, play, quieten
 
 RESULTS: Final = Path(__file__).with_name("results")

@@ -11,7 +11,7 @@ from tests.lab.known_bugs import run
 from tests.lab.known_bugs.mutations import MUTATIONS
 from tests.support.hand_made_plans import leaderless_plan
 from txnsim.releases.rules import LATEST, Rules
-from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import play
 
 

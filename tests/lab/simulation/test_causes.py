@@ -18,10 +18,10 @@ from txnsim.errors import ConfigError
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation import seed_batch
 from txnsim_lab.simulation._causes import causes_of
-from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import Act, Plan, Track, World
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, OverLimitError, play, processor_limit
 from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally, in_pool, row_of, rows
 

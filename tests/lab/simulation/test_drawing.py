@@ -39,13 +39,13 @@ from txnsim_lab.simulation._further_features import (
     STREAMS_FEATURE,
     TROUBLED_FEATURE,
 )
-from txnsim_lab.simulation._plan import RUN_NAME, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.guests import Guest
 from txnsim_lab.simulation.guide import CANDIDATES_PER_RUN, guided_seeds, pairs_of
+from txnsim_lab.simulation.plan import RUN_NAME, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation.play import CRASH_KIND, CoverageCell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
 from txnsim_lab.simulation.seed_batch import Tally, row_of

@@ -29,10 +29,10 @@ from txnsim_lab.simulation._further_features import (
     TROUBLED_FEATURE,
     with_further_features,
 )
-from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._share_groups import SHARE_GROUPS_FEATURE
 from txnsim_lab.simulation._shrinking import without_habit
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import Act, Plan, Track, World
 from txnsim_lab.simulation.play import PlayedRun, play
 
 SEEDS = range(400)

@@ -6,8 +6,8 @@ import pytest
 from tests.support.hand_made_plans import leaderless_plan
 from txnsim.runtime.trace import TraceLevel
 from txnsim_lab.check.history import History
-from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation.drawing import draw
+from txnsim_lab.simulation.plan import Act, Plan, Track, World
 from txnsim_lab.simulation.play import CoverageCell, play
 
 

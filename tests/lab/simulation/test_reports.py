@@ -9,8 +9,8 @@ from tests.support.hand_made_plans import leaderless_plan
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.scenario_reader import read
 from txnsim_lab.simulation import reports
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions
+from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.reports import report_on
 
 

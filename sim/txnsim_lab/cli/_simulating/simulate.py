@@ -197,8 +197,6 @@ def options_from(args: argparse.Namespace) -> SimulationOptions:
         ConfigError: There is no such release, switch or workload.
     """
     from txnsim.releases import release_named
-    from txnsim.releases.rules import Rules
-    from txnsim.text import unknown_word_message
     from txnsim_lab.simulation.drawing import SimulationOptions
     from txnsim_lab.simulation.guests import workload_named
 
@@ -206,8 +204,22 @@ def options_from(args: argparse.Namespace) -> SimulationOptions:
         release_named(args.as_version)
     if args.workload is not None:
         workload_named(args.workload)
+    return SimulationOptions(
+        as_version=args.as_version, rules=switches_of(args.rules), workload=args.workload
+    )
+
+
+def switches_of(switch_texts: Iterable[str]) -> dict[str, bool]:
+    """The switches that ``--rules`` turns.
+
+    Raises:
+        ConfigError: There is no such switch, or the text is none.
+    """
+    from txnsim.releases.rules import Rules
+    from txnsim.text import unknown_word_message
+
     switch_settings: dict[str, bool] = {}
-    for switch_text in args.rules:
+    for switch_text in switch_texts:
         switch_name, _, on_or_off = switch_text.partition("=")
         if switch_name not in Rules.documentation():
             raise ConfigError(unknown_word_message("switch", switch_name, Rules.documentation()))
@@ -216,9 +228,7 @@ def options_from(args: argparse.Namespace) -> SimulationOptions:
                 f"--rules {switch_text}: expected {switch_name}=on or {switch_name}=off"
             )
         switch_settings[switch_name] = on_or_off == "on"
-    return SimulationOptions(
-        as_version=args.as_version, rules=switch_settings, workload=args.workload
-    )
+    return switch_settings
 
 
 def _seeds_of(args: argparse.Namespace) -> range:

@@ -12,8 +12,8 @@ from tests.support.hand_made_plans import leaderless_plan
 from txnsim.cli.main import main
 from txnsim_lab.cli._simulating import simulate
 from txnsim_lab.simulation import drawing, reports, seed_batch
-from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation.drawing import SimulationOptions
+from txnsim_lab.simulation.plan import Plan
 
 
 @pytest.fixture

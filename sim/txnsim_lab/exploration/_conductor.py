@@ -1,0 +1,416 @@
+"""Leads a run from one choice to the next: holds every message that counts at its fault point, and
+where nothing is left to do lets one of them arrive.
+
+A step is all that follows from one choice at once. Then the loop has nothing to do before time
+passes, and the next choice is due (``VirtualLoop.before_time_passes``). Messages of one connection
+or link arrive in their order. Time passes where nothing is on its way, while a step on the cluster
+needs it, and where that is chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ClientError, ConfigError
+from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace_kinds import PEER_POLLS
+from txnsim.runtime.virtual.run import VirtualEnvironment
+from txnsim.wire.apis import api_name
+from txnsim_lab.exploration._node_states import NodeStates
+from txnsim_lab.exploration.model import Exploration
+from txnsim_lab.exploration.way import Chooser, Deviation
+from txnsim_lab.scenario.call_results import StoryFailedError
+from txnsim_lab.scenario.stage import RunningStory
+from txnsim_lab.scenario.steps_model import Step
+from txnsim_lab.simulation.plan import Act, StepBody, Track
+from txnsim_lab.simulation.play import play_step
+from txnsim_lab.target.simulated import SimulatedTarget
+
+_REQUEST_POINTS: Final = (FaultPoint.CLIENT_REQUEST, FaultPoint.PEER_REQUEST)
+_PEER_POINTS: Final = (FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)
+_MESSAGE_POINTS: Final = (*_REQUEST_POINTS, FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE)
+
+ARRIVES: Final = "arrives"
+IS_LOST: Final = "is lost"
+LOSES_ITS_ANSWER: Final = "arrives, its answer is lost"
+BEGINS: Final = "begins"
+GOES_ON: Final = "goes on"
+TIME_PASSES: Final = "time passes"
+END: Final = "nothing more happens"
+_OUTCOMES: Final = {
+    ARRIVES: SubmitOutcome.PASS,
+    IS_LOST: SubmitOutcome.DROP,
+    LOSES_ITS_ANSWER: SubmitOutcome.DROP_ANSWER,
+}
+
+
+class HeldMessage(msgspec.Struct, frozen=True, eq=False):
+    """A message that is on its way."""
+
+    kind_name: str
+    """API, sender and receiver."""
+    number: int
+    """Its number among those of this kind."""
+    sender: str
+    receiver: str
+    is_request: bool
+    content: object
+    ordinal: int
+    """Its number among all messages of the run: the oldest has the smallest."""
+    future: asyncio.Future[FaultEffect]
+
+    @property
+    def name(self) -> str:
+        """Its name in a way."""
+        return f"{self.kind_name} #{self.number}"
+
+
+class Conductor:
+    """The director of one run (``simulation.play.Director``)."""
+
+    def __init__(self, exploration: Exploration, chooser: Chooser) -> None:
+        self.way: list[Deviation] = []
+        """What was chosen so far that does not happen on a quiet network."""
+        self.steps: list[str] = []
+        """All that has happened."""
+        self._exploration = exploration
+        self._chooser = chooser
+        self._choice_count = 0
+        self._waiting_tracks: dict[str, asyncio.Future[None]] = {}
+        self._traffic: _Traffic | None = None
+
+    async def take_over(self, running_story: RunningStory, target: SimulatedTarget) -> None:
+        """Make the steps that come before, and stand at the fault points of a cluster; messages
+        pass until all tracks are ready.
+        """
+        for step_body in self._exploration.before:
+            await play_step(running_story, Step.model_validate(step_body))
+        environment = target.environment
+        assert isinstance(environment, VirtualEnvironment), "a run in virtual time"
+        self._traffic = _Traffic(self._exploration, running_story, target, environment)
+        environment.loop.before_time_passes = self._step
+
+    async def before_act(self, track: Track, drawn_act: Act) -> None:
+        """Let each track wait behind its first unit until all have come that far."""
+        traffic = self._traffic
+        if traffic is None or traffic.is_choosing or drawn_act.unit == 0:
+            return
+        future = self._waiting_tracks[track.name] = traffic.environment.loop.create_future()
+        if len(self._waiting_tracks) == len(self._exploration.plan.tracks):
+            traffic.begin()
+            for waiting in self._waiting_tracks.values():
+                waiting.set_result(None)
+        await future
+
+    async def until_all_arrived(self) -> None:
+        """Wait until nothing is on its way and nothing more happens."""
+        if self._traffic is not None:
+            await self._traffic.until_all_arrived()
+
+    def _step(self) -> bool:
+        """Let something happen; returns whether it does, and time must wait."""
+        traffic = self._traffic
+        if traffic is None or not traffic.is_ready():
+            return False
+        options = traffic.options()
+        if not options:
+            return False
+        index = 0
+        # At the end it is asked even without a choice: equal ends are judged once.
+        if len(options) > 1 or options[0] == END:
+            index = self._chooser.pick(options, traffic.fingerprint())
+        option = options[index]
+        if index:
+            self.way.append(Deviation(self._choice_count, option))
+        self._choice_count += len(options) > 1
+        self.steps.append(option)
+        return traffic.carry_out(option)
+
+
+class _Traffic:
+    """What is on its way in a cluster, and what may happen to it; an ``Interceptor``."""
+
+    is_armed = True
+    """Each message is asked about."""
+
+    def __init__(
+        self,
+        exploration: Exploration,
+        running_story: RunningStory,
+        target: SimulatedTarget,
+        environment: VirtualEnvironment,
+    ) -> None:
+        self.environment = environment
+        self.is_choosing = False
+        """Whether messages are held until they are chosen."""
+        self._exploration = exploration
+        self._bounds = exploration.bounds
+        self._running_story = running_story
+        self._cluster = target.cluster
+        self._injector = target.cluster.injector
+        environment.network.interceptor = self
+        self._until_s = 0.0
+        self._lines: dict[tuple[str, bool], list[HeldMessage]] = {}
+        """(connection or link, whether it carries requests) -> what is on its way on it."""
+        self._next_ordinal = itertools.count().__next__
+        self._late_ordinals: set[int] = set()
+        """Messages that others have overtaken: they arrive when nothing else is on its way."""
+        self._sent: dict[str, int] = {}
+        """Kind of a message -> how many were sent."""
+        self._heard: set[str] = set()
+        """Senders of which a message has been chosen."""
+        self._nodes = NodeStates()
+        self._losses = self._delays = 0
+        self._steps_left = {
+            disturbance.name: list(disturbance.steps) for disturbance in exploration.disturbances
+        }
+        self._begun: list[str] = []
+        """Names of the disturbances that have begun."""
+        self._waits_for: asyncio.Future[None] | None = None
+        """The end of a step on the cluster, or of a delay."""
+        self._was_offered = False
+        """Whether it was offered since the last step that time passes."""
+        self._all_arrived: asyncio.Future[None] | None = None
+
+    # From outside
+
+    def begin(self) -> None:
+        """Hold messages from now on."""
+        self.is_choosing = True
+        self._until_s = self.environment.loop.time() + self._bounds.within_ms / 1_000
+
+    async def until_all_arrived(self) -> None:
+        """Wait until nothing is on its way and nothing more happens."""
+        if self.is_choosing:
+            self._all_arrived = self.environment.loop.create_future()
+            await self._all_arrived
+
+    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
+        """Hold a message until it is chosen (``Interceptor``)."""
+        is_peer = crossing.point in _PEER_POINTS
+        if crossing.point not in _MESSAGE_POINTS or (is_peer and crossing.api_key in PEER_POLLS):
+            return self._injector.cross(crossing) if self._injector.is_armed else None
+        is_request = crossing.point in _REQUEST_POINTS
+        sender, receiver = crossing.source, crossing.target
+        if not is_request:
+            sender, receiver = receiver, sender
+            self._nodes.end_work(sender)
+        elif is_peer:
+            self._nodes.begin_work(sender)
+        api = api_name(crossing.api_key)
+        kind_name = f"{api} {'' if is_request else 'answer '}{crossing.source} > {crossing.target}"
+        chosen_apis = self._bounds.peer_apis if is_peer else self._bounds.client_apis
+        if not self.is_choosing or api not in chosen_apis or not (is_peer or is_request):
+            self._note_arrival(receiver, kind_name, crossing.content, is_request=is_request)
+            return None
+        number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1
+        message = HeldMessage(
+            kind_name=kind_name,
+            number=number,
+            sender=sender,
+            receiver=receiver,
+            is_request=is_request,
+            content=crossing.content,
+            ordinal=self._next_ordinal(),
+            future=self.environment.loop.create_future(),
+        )
+        self._lines.setdefault((crossing.line, is_request), []).append(message)
+        return message.future
+
+    def _note_arrival(
+        self, node: str, kind_name: str, content: object, *, is_request: bool
+    ) -> None:
+        """Note that a message has arrived: who handles a request is not at rest, nor is a broker
+        that awaits an answer.
+        """
+        self._nodes.note_arrival(node, kind_name, content)
+        if is_request:
+            self._nodes.begin_work(node)
+        elif node.startswith("broker/"):
+            self._nodes.end_work(node)
+
+    # Choices
+
+    def is_ready(self) -> bool:
+        """Whether a choice is due now."""
+        if not self.is_choosing:
+            return False
+        if self._waits_for is not None:
+            if not self._waits_for.done():
+                return False
+            self._waits_for = None
+        return True
+
+    def options(self) -> list[str]:
+        """What may happen now; the first is what happens on a quiet network. Empty if time passes,
+        or the time of choosing is over.
+        """
+        if self.environment.loop.time() > self._until_s:
+            self._stop()
+            return []
+        heads = self._first_messages()
+        options = [f"{ARRIVES}: {message.name}" for message in heads]
+        if self._losses < self._bounds.losses:
+            for message in heads:
+                options.append(f"{IS_LOST}: {message.name}")
+                if message.is_request:
+                    options.append(f"{LOSES_ITS_ANSWER}: {message.name}")
+        if heads and self._delays < self._bounds.delays:
+            options.append(self._delay_name)
+        disturbances = list(self._disturbances_that_may())
+        if not heads:
+            is_last = self._all_arrived is not None
+            if not is_last and (self._was_offered or not disturbances):
+                return []
+            self._was_offered = True
+            options.append(END if is_last else TIME_PASSES)
+        return options + disturbances
+
+    def carry_out(self, option: str) -> bool:
+        """Let an option happen; returns whether anything does before time passes."""
+        if option == TIME_PASSES:
+            return False
+        if option == END:
+            self._stop()
+            return True
+        self._was_offered = False
+        what, _, name = option.partition(": ")
+        if option == self._delay_name:
+            self._delay()
+        elif what in (BEGINS, GOES_ON):
+            self._begin_step(name)
+        else:
+            self._let_arrive(what, name)
+        return True
+
+    @property
+    def _delay_name(self) -> str:
+        return f"{self._bounds.delay_ms} ms pass"
+
+    def _first_messages(self) -> list[HeldMessage]:
+        """The first message of each line: the oldest first, and last those that were passed over.
+        Of twins of which nothing was heard yet only those of the first: they are the same but for
+        their names.
+        """
+        silent_nodes: set[str] = set()
+        for twins in self._exploration.twins:
+            unheard = [f"client/{name}" for name in twins if f"client/{name}" not in self._heard]
+            silent_nodes.update(unheard[1:])
+        return sorted(
+            (
+                messages[0]
+                for messages in self._lines.values()
+                if messages[0].sender not in silent_nodes
+            ),
+            key=self._order_of,
+        )
+
+    def _order_of(self, message: HeldMessage) -> tuple[bool, int]:
+        return message.ordinal in self._late_ordinals, message.ordinal
+
+    def _disturbances_that_may(self) -> list[str]:
+        is_full = len(self._begun) >= self._bounds.disturbances
+        return [
+            f"{GOES_ON if name in self._begun else BEGINS}: {name}"
+            for name, steps in self._steps_left.items()
+            if steps and (name in self._begun or not is_full)
+        ]
+
+    def fingerprint(self) -> int:
+        """The state of the whole run as a number."""
+        under_way = {
+            line: [(message.kind_name, message.content) for message in messages]
+            for line, messages in self._lines.items()
+        }
+        leaders = {
+            name: [(partition.leader, partition.leader_epoch) for partition in topic.partitions]
+            for name, topic in self._cluster.metadata.image.topics.items()
+        }
+        return self._nodes.fingerprint(
+            self._cluster.brokers,
+            *(under_way, leaders, self.environment.loop.time_ns()),
+            *(self._losses, self._delays, self._begun, self._steps_left),
+            *(self._was_offered, self._all_arrived is not None, self._heard),
+        )
+
+    # What happens
+
+    def _let_arrive(self, what: str, name: str) -> None:
+        line, message = next(
+            (line, messages[0])
+            for line, messages in self._lines.items()
+            if messages[0].name == name
+        )
+        self._late_ordinals.update(
+            other.ordinal
+            for other in self._first_messages()
+            if self._order_of(other) < self._order_of(message)
+        )
+        del self._lines[line][0]
+        if not self._lines[line]:
+            del self._lines[line]
+        outcome = _OUTCOMES[what]
+        self._losses += outcome is not SubmitOutcome.PASS
+        self._heard.add(message.sender)
+        if outcome is SubmitOutcome.DROP:
+            self._nodes.note_arrival(message.receiver, f"{what} {message.kind_name}", None)
+        else:
+            self._note_arrival(
+                message.receiver,
+                f"{what} {message.kind_name}",
+                message.content,
+                is_request=message.is_request,
+            )
+        if not message.future.done():
+            message.future.set_result(FaultEffect(outcome=outcome))
+
+    def _begin_step(self, name: str) -> None:
+        """Make the next step of a disturbance."""
+        if name not in self._begun:
+            self._begun.append(name)
+        step_bodies = self._steps_left[name].pop(0)
+        if isinstance(step_bodies, dict):
+            step_bodies = (step_bodies,)
+        self._nodes.note_everywhere(f"{name} {len(self._steps_left[name])}")
+        done = self._waits_for = self.environment.loop.create_future()
+        self.environment.tasks.spawn(self._perform(step_bodies, done), name=f"disturbance {name}")
+
+    async def _perform(self, step_bodies: Sequence[StepBody], done: asyncio.Future[None]) -> None:
+        try:
+            # What is impossible now, such as to move a leader to a broker that is down, is no
+            # anomaly.
+            with contextlib.suppress(ClientError, StoryFailedError, ConfigError):
+                for step_body in step_bodies:
+                    await play_step(self._running_story, Step.model_validate(step_body))
+        finally:
+            if not done.done():
+                done.set_result(None)
+
+    def _delay(self) -> None:
+        """Let time pass while messages are on their way."""
+        self._delays += 1
+        self._nodes.note_everywhere(self._delay_name)
+        done = self._waits_for = self.environment.loop.create_future()
+        self.environment.loop.call_later(self._bounds.delay_ms / 1_000, done.set_result, None)
+
+    def _stop(self) -> None:
+        """Let all that is on its way arrive in its order, and hold nothing any more."""
+        self.is_choosing = False
+        messages = [message for line in self._lines.values() for message in line]
+        self._lines.clear()
+        for message in sorted(messages, key=_ordinal_of):
+            if not message.future.done():
+                message.future.set_result(FaultEffect.PASS)
+        if self._all_arrived is not None and not self._all_arrived.done():
+            self._all_arrived.set_result(None)
+
+
+def _ordinal_of(message: HeldMessage) -> int:
+    return message.ordinal

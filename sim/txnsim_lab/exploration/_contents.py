@@ -1,0 +1,78 @@
+"""A digest of a value by what it holds: a message, a coordinator's entry, a broker at rest.
+
+Equal digests mean that whoever holds the value goes on alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from txnsim.broker.broker import Broker
+
+DIGEST_BYTES: Final = 8
+
+
+def digest_of(*values: object) -> bytes:
+    """The digest of values, in their order."""
+    return hashlib.blake2b(b"\0".join(_parts(values)), digest_size=DIGEST_BYTES).digest()
+
+
+def digest_of_broker(broker: Broker) -> bytes:
+    """The digest of what decides about a broker at rest: its logs with producers and pending
+    verifications, and its coordinators' entries with what they owe.
+
+    At rest it handles no request and waits for no answer. What it has armed then (timers) follows
+    from these.
+    """
+    parts: list[object] = [broker.broker_id]
+    for partition, log in sorted(broker.replicas.hosted.items()):
+        parts += (str(partition), log.log_start_offset, log.log_end_offset, log.high_watermark)
+        parts += log.batches()
+        verifications = log.producers.verification.entries
+        for producer_id, entry in sorted(verifications.items()):
+            parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
+            parts.append(entry.supports_epoch_bump)
+    coordinator = broker.coordinator
+    parts += [
+        txn for _, txn in sorted((txn.transactional_id, txn) for txn in coordinator.entries())
+    ]
+    parts += (coordinator.withdrawn_transitions(), coordinator.sendings())
+    return digest_of(*parts)
+
+
+def _parts(value: object) -> Iterator[bytes]:
+    """A value as bytes; unequal values have unequal parts."""
+    if isinstance(value, (str, int, float, type(None))) and not isinstance(value, Enum):
+        yield repr(value).encode()
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        yield b"bytes"
+        yield hashlib.blake2b(value, digest_size=DIGEST_BYTES).digest()
+    elif isinstance(value, (tuple, list)):
+        yield b"("
+        for element in value:
+            yield from _parts(element)
+        yield b")"
+    elif isinstance(value, (set, frozenset)):
+        yield b"{"
+        yield from sorted(b"\0".join(_parts(element)) for element in value)
+        yield b"}"
+    elif isinstance(value, Mapping):
+        yield b"{:"
+        yield from sorted(b"\0".join(_parts(item)) for item in value.items())
+        yield b"}"
+    elif isinstance(value, msgspec.Struct):
+        yield type(value).__name__.encode()
+        for name in value.__struct_fields__:
+            yield from _parts(getattr(value, name))
+    elif is_dataclass(value):
+        yield type(value).__name__.encode()
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+    else:
+        yield repr(value).encode()

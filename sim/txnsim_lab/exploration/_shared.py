@@ -1,0 +1,96 @@
+"""What the processes of a search have together: the states that were seen, counters, and places."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Final
+
+COUNTERS: Final = ("states", "choices", "ends", "known", "cut", "broken")
+_COUNTER_BYTES: Final = 8
+_EMPTY: Final = 0
+
+
+class SeenStates:
+    """A set of states of a fixed size, in memory that processes share: a table with open
+    addressing. Two processes that add one state at the same time may both take it for new: then it
+    is searched twice.
+    """
+
+    def __init__(self, capacity_bits: int) -> None:
+        """Make an empty set.
+
+        Args:
+            capacity_bits: It has room for 2 to this power states, of which 7 in 8 are used.
+        """
+        self._mask = (1 << capacity_bits) - 1
+        self._slots = memoryview(mmap.mmap(-1, (self._mask + 1) * 8)).cast("Q")
+
+    def add(self, fingerprint: int) -> bool:
+        """Add a state; returns whether it was new.
+
+        Raises:
+            MemoryError: No room is left.
+        """
+        slots, mask = self._slots, self._mask
+        index = fingerprint & mask
+        for _ in range(mask + 1):
+            slot = slots[index]
+            if slot == _EMPTY:
+                slots[index] = fingerprint
+                return True
+            if slot == fingerprint:
+                return False
+            index = (index + 1) & mask
+        raise MemoryError(f"{mask + 1} states: the table is full")
+
+
+class Counters:
+    """Counters that processes share: each lane counts for itself."""
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        size = (len(COUNTERS) * lanes + 1) * _COUNTER_BYTES
+        self._cells = memoryview(mmap.mmap(-1, size)).cast("Q")
+
+    def count(self, name: str, lane: int) -> None:
+        """Count one more."""
+        self._cells[1 + COUNTERS.index(name) * self._lanes + lane] += 1
+
+    def totals(self) -> dict[str, int]:
+        """The sums over all lanes."""
+        return {
+            name: sum(self._cells[1 + index * self._lanes : 1 + (index + 1) * self._lanes])
+            for index, name in enumerate(COUNTERS)
+        }
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the search is to end."""
+        return bool(self._cells[0])
+
+    def stop(self) -> None:
+        """Have the search end."""
+        self._cells[0] = 1
+
+
+class Lanes:
+    """How many processes may search at once; each has a lane, by number."""
+
+    def __init__(self, lanes: int) -> None:
+        """Make the lanes; lane 0 is the first process's."""
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        for lane in range(1, lanes):
+            self.give_back(lane)
+
+    def take(self) -> int | None:
+        """A lane that is free; None if none is."""
+        try:
+            return os.read(self._read_end, 1)[0]
+        except BlockingIOError:
+            return None
+
+    def give_back(self, lane: int) -> None:
+        """Let others have a lane."""
+        os.write(self._write_end, bytes((lane,)))

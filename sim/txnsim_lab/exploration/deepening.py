@@ -1,0 +1,137 @@
+"""Explores: first all ways with no deviation from a quiet network, then with one, two and three,
+then all. So the first way to an anomaly that is found is one with the fewest deviations.
+"""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - a limit on the real machine
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim_lab.exploration.model import Exploration
+from txnsim_lab.exploration.search import FoundEnd, SearchResult, replay, search
+from txnsim_lab.exploration.way import Way
+
+DEVIATIONS_STEPWISE: Final = 3
+"""Up to so many deviations are searched one by one."""
+SHORTENED_MAX: Final = 12
+"""Ways with more deviations are not shortened: each try is a run."""
+
+LevelProgress = Callable[[int | None, dict[str, int], float], object]
+"""Called with the limit of deviations, the counts and the seconds of this search."""
+
+
+class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
+    """Anomalies that come together, with the shortest way to them."""
+
+    kinds: tuple[str, ...]
+    because: str
+    ends: int
+    """In how many ends of the search they were found."""
+    way: Way
+    steps: tuple[str, ...]
+    """All that happens on that way, one step for each message that arrives."""
+
+
+class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What an exploration has come to."""
+
+    name: str
+    searches: tuple[tuple[int | None, SearchResult], ...]
+    """(limit of deviations, None for no limit) with the result of each search."""
+    anomalies: tuple[AnomalyFound, ...]
+    is_complete: bool
+    """Whether every way within the bounds was followed."""
+
+    @property
+    def largest(self) -> SearchResult:
+        """The last search, which has all states of those before."""
+        return self.searches[-1][1]
+
+
+def explore(
+    exploration: Exploration,
+    *,
+    lanes: int = 1,
+    seconds_max: float | None = None,
+    deviations_max: int | None = None,
+    goes_on: bool = False,
+    progress: LevelProgress = lambda _limit, _counts, _seconds: None,
+) -> ExplorationResult:
+    """Search with more and more deviations, until an anomaly is found or all is searched.
+
+    Args:
+        exploration: What is explored.
+        lanes: How many processes search at once.
+        seconds_max: When to stop; None for never.
+        deviations_max: The most deviations; None for no limit.
+        goes_on: Whether to search all even if an anomaly was found.
+        progress: Told how far it is.
+    """
+    start_s = time.monotonic()
+    searches: list[tuple[int | None, SearchResult]] = []
+    found: list[FoundEnd] = []
+    for limit in (*range(DEVIATIONS_STEPWISE + 1), None):
+        if deviations_max is not None and (limit is None or limit > deviations_max):
+            break
+        left_s = None if seconds_max is None else seconds_max - (time.monotonic() - start_s)
+        if left_s is not None and left_s <= 0:
+            break
+        result = search(
+            exploration,
+            lanes=lanes,
+            seconds_max=left_s,
+            deviations_max=limit,
+            progress=partial(progress, limit),
+        )
+        searches.append((limit, result))
+        found += result.found
+        if result.is_complete or result.is_stopped or (found and not goes_on):
+            break
+    return ExplorationResult(
+        name=exploration.name,
+        searches=tuple(searches),
+        anomalies=tuple(_anomalies(exploration, found)),
+        is_complete=bool(searches) and searches[-1][1].is_complete,
+    )
+
+
+def _anomalies(exploration: Exploration, found: list[FoundEnd]) -> list[AnomalyFound]:
+    by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
+    for found_end in found:
+        by_kinds.setdefault(found_end.kinds, []).append(found_end)
+    anomalies = []
+    for kinds, found_ends in sorted(by_kinds.items()):
+        way = min((found_end.way for found_end in found_ends), key=_length)
+        shortest = replay(exploration, shorten(exploration, way, kinds))
+        anomalies.append(
+            AnomalyFound(
+                kinds=kinds,
+                because=next((finding.because for finding in shortest.played.findings), ""),
+                ends=len({found_end.way for found_end in found_ends}),
+                way=shortest.way,
+                steps=shortest.steps,
+            )
+        )
+    return anomalies
+
+
+def _length(way: Way) -> tuple[int, int]:
+    """Few deviations first, then early ones."""
+    return len(way), sum(deviation.choice_number for deviation in way)
+
+
+def shorten(exploration: Exploration, way: Way, kinds: tuple[str, ...]) -> Way:
+    """Leave out what the anomalies do not need: without any one of the deviations that are left
+    there are others, or none.
+    """
+    if len(way) > SHORTENED_MAX:
+        return way
+    for index in range(len(way)):
+        shorter = replay(exploration, (*way[:index], *way[index + 1 :]))
+        if shorter.played.kinds == kinds and len(shorter.way) < len(way):
+            return shorten(exploration, shorter.way, kinds)
+    return way

@@ -1,0 +1,260 @@
+"""Searches all ways of a run: where more than one thing may happen, the process forks, and each
+child goes on with another choice. A state that was seen is not searched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import tempfile
+import time  # noqa: TID251 - a limit on the real machine
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.exploration._conductor import Conductor
+from txnsim_lab.exploration._contents import digest_of
+from txnsim_lab.exploration._shared import Counters, Lanes, SeenStates
+from txnsim_lab.exploration.model import Exploration
+from txnsim_lab.exploration.way import GivenWay, Way
+from txnsim_lab.simulation.play import Finding, PlayedRun, play
+
+TICK_S: Final = 0.05
+CAPACITY_BITS: Final = 24
+
+
+class FoundEnd(msgspec.Struct, frozen=True):
+    """The end of a way that has an anomaly."""
+
+    way: Way
+    findings: tuple[Finding, ...]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Each kind of finding once."""
+        return tuple(sorted({finding.kind for finding in self.findings}))
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search has come to."""
+
+    states: int
+    """States in which more than one thing could happen, each counted once."""
+    choices: int
+    """Choices that were followed."""
+    ends: int
+    """Runs that were played to their end, and judged."""
+    known: int
+    """How often a state was met again."""
+    cut: int
+    """States in which the limit of deviations left something out."""
+    broken: int
+    """Processes that ended without a result."""
+    is_stopped: bool
+    """Whether its time was up."""
+    seconds: float
+    cpu_s: float
+    """Seconds of processor time."""
+    found: tuple[FoundEnd, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every way within the bounds was followed."""
+        return bool(self.ends) and not (self.is_stopped or self.cut or self.broken)
+
+
+class _Forking:
+    """The chooser of a search: forks for each option."""
+
+    def __init__(
+        self,
+        states: SeenStates,
+        counters: Counters,
+        lanes: Lanes,
+        result_fd: int,
+        deviations_max: int | None,
+    ) -> None:
+        self._states, self._counters, self._lanes = states, counters, lanes
+        self._result_fd = result_fd
+        self._lane = 0
+        self._owns_lane = False
+        self._deviations_left = deviations_max
+        self._children: list[int] = []
+
+    def pick(self, options: Sequence[str], fingerprint: int) -> int:
+        """Search all options: the last in this process, each other in a child of it."""
+        if self._counters.is_stopped:
+            self.leave()
+        left = self._deviations_left
+        if left is not None:
+            # What may still deviate depends on what is late, and so on the order of the options.
+            fingerprint = int.from_bytes(digest_of(fingerprint, left, options), "big") or 1
+        if not self._states.add(fingerprint):
+            self._counters.count("known", self._lane)
+            self.leave()
+        self._counters.count("states", self._lane)
+        indexes: Sequence[int] = range(len(options))
+        if left == 0 and len(options) > 1:
+            self._counters.count("cut", self._lane)
+            indexes = (0,)
+        for index in indexes[:-1]:
+            if self._counters.is_stopped:
+                self.leave()
+            if self._is_child(index):
+                return index
+        return self._go_on(indexes[-1])
+
+    def _is_child(self, index: int) -> bool:
+        """Fork; returns True in the child. Where there is a lane for it, both go on at once."""
+        loop, lane = asyncio.get_running_loop(), self._lanes.take()
+        child = os.fork()
+        if child == 0:
+            asyncio._set_running_loop(loop)  # which asyncio keeps by process
+            self._children = []
+            self._owns_lane = lane is not None
+            if lane is not None:
+                self._lane = lane
+            self._go_on(index)
+            return True
+        if lane is None:
+            self._reap(child)
+        else:
+            self._children.append(child)
+        return False
+
+    def _go_on(self, index: int) -> int:
+        self._counters.count("choices", self._lane)
+        if self._deviations_left is not None and index:
+            self._deviations_left -= 1
+        return index
+
+    def _reap(self, child: int) -> None:
+        _, status = os.waitpid(child, 0)
+        if status:
+            self._counters.count("broken", self._lane)
+
+    def finish(self, way: Way, played: PlayedRun) -> NoReturn:
+        """Note how a run has ended, and end this process."""
+        self._counters.count("ends", self._lane)
+        if played.findings:
+            line = msgspec.json.encode(FoundEnd(way, played.findings)) + b"\n"
+            os.write(self._result_fd, line)
+        self.leave()
+
+    def leave(self) -> NoReturn:
+        """End this process when its children have ended."""
+        for child in self._children:
+            self._reap(child)
+        if self._owns_lane:
+            self._lanes.give_back(self._lane)
+        os._exit(0)
+
+
+def search(
+    exploration: Exploration,
+    *,
+    lanes: int = 1,
+    seconds_max: float | None = None,
+    deviations_max: int | None = None,
+    progress: Callable[[dict[str, int], float], object] = lambda _counts, _seconds: None,
+) -> SearchResult:
+    """Search all ways of an exploration.
+
+    Args:
+        exploration: What is explored.
+        lanes: How many processes search at once.
+        seconds_max: When to stop; None for never.
+        deviations_max: How often something else may happen than on a quiet network; None for no
+            limit.
+        progress: Called with the counts and the seconds, twenty times a second.
+
+    Raises:
+        ConfigError: The run can't be played at all.
+    """
+    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
+    start_s, cpu_start_s = time.monotonic(), _children_cpu_s()
+    with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as failures:
+        root = os.fork()
+        if root == 0:
+            try:
+                os.setpgid(0, 0)
+                gc.collect()
+                gc.freeze()
+                gc.disable()
+                forking = _Forking(states, counters, lane_pool, results.fileno(), deviations_max)
+                conductor = Conductor(exploration, forking)
+                played = play(exploration.plan, director=conductor)
+                forking.finish(tuple(conductor.way), played)
+            except Exception as error:  # noqa: BLE001 - the process that waits raises it
+                os.write(failures.fileno(), str(error).encode())
+            finally:
+                os._exit(1)
+        try:
+            is_cut = _wait(root, counters, start_s, seconds_max, progress)
+        except BaseException:
+            os.killpg(root, signal.SIGKILL)
+            os.waitpid(root, 0)
+            raise
+        totals = counters.totals()
+        failures.seek(0)
+        if failure_text := failures.read().decode():
+            raise ConfigError(f"{exploration.name}: {failure_text}")
+        results.seek(0)
+        found = tuple(msgspec.json.decode(line, type=FoundEnd) for line in results)
+    return SearchResult(
+        **totals,
+        is_stopped=is_cut,
+        seconds=time.monotonic() - start_s,
+        cpu_s=_children_cpu_s() - cpu_start_s,
+        found=found,
+    )
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _wait(
+    root: int,
+    counters: Counters,
+    start_s: float,
+    seconds_max: float | None,
+    progress: Callable[[dict[str, int], float], object],
+) -> bool:
+    """Wait for the end of a search; returns whether it was stopped."""
+    is_cut = False
+    while True:
+        child, _ = os.waitpid(root, os.WNOHANG)
+        if child:
+            return is_cut
+        seconds = time.monotonic() - start_s
+        if not is_cut and seconds_max is not None and seconds >= seconds_max:
+            is_cut = True
+            counters.stop()
+        progress(counters.totals(), seconds)
+        time.sleep(TICK_S)
+
+
+class ReplayedWay(msgspec.Struct, frozen=True):
+    """One way, played in this process."""
+
+    way: Way
+    """What came of it: a choice that did not fit is left out."""
+    steps: tuple[str, ...]
+    played: PlayedRun
+
+
+def replay(
+    exploration: Exploration, way: Way, *, trace_level: TraceLevel = TraceLevel.OFF
+) -> ReplayedWay:
+    """Play one way, as far as it fits."""
+    conductor = Conductor(exploration, GivenWay(way))
+    played = play(exploration.plan, trace_level=trace_level, director=conductor)
+    return ReplayedWay(tuple(conductor.way), tuple(conductor.steps), played)

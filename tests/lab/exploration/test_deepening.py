@@ -1,0 +1,109 @@
+"""Explorations: what they find at the releases that have it, and what they find of planted bugs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim.group._offsets import GroupOffsets
+from txnsim.log.verification import VerificationEntries
+from txnsim.txn.markers import MarkerQueue
+from txnsim.types import ProducerId
+from txnsim_lab.exploration.catalog import changed, explorations, find
+from txnsim_lab.exploration.deepening import AnomalyFound, explore
+from txnsim_lab.exploration.model import Exploration
+from txnsim_lab.exploration.search import replay, search
+from txnsim_lab.simulation.play import quieten
+
+STUCK = "stuck-last-stable-offset"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_log() -> None:
+    quieten()
+
+
+def the_anomaly(exploration: Exploration, *, deviations_max: int) -> AnomalyFound:
+    result = explore(exploration, deviations_max=deviations_max)
+    assert result.anomalies, "nothing was found"
+    return result.anomalies[0]
+
+
+def test_a_quiet_network_leaves_no_anomaly_in_any_of_them() -> None:
+    for exploration in explorations().values():
+        quiet = replay(exploration, ())
+        assert quiet.way == ()
+        assert quiet.played.findings == (), exploration.name
+        assert len(quiet.steps) > 5
+
+
+def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
+    found = the_anomaly(find("z27"), deviations_max=1)
+    assert STUCK in found.kinds
+    assert [deviation.option_name for deviation in found.way] == ["begins: broker 2 dies"]
+    again = replay(find("broker-dies"), found.way)
+    assert again.played.kinds == found.kinds
+    assert again.steps == found.steps
+
+
+def test_one_death_hangs_nothing_of_4_2() -> None:
+    result = explore(changed(find("z27"), as_version="4.2"), deviations_max=1)
+    assert result.anomalies == ()
+    assert not result.is_complete, "what two deviations do was not asked"
+    assert result.largest.cut > 0
+
+
+def test_a_search_without_a_limit_is_complete_and_counts_each_state_once() -> None:
+    exploration = changed(find("positions"), bounds={"disturbances": 0})
+    result = search(exploration)
+    assert result.is_complete
+    assert (result.broken, result.cut, result.found) == (0, 0, ())
+    twice = search(exploration, lanes=2)
+    assert twice.is_complete
+    assert twice.states >= result.states > 1
+
+
+def test_a_late_produce_hangs_where_nothing_is_verified() -> None:
+    found = the_anomaly(find("late-produce-after-abort"), deviations_max=3)
+    assert STUCK in found.kinds
+    assert len(found.way) == 2
+    assert any("ms pass" in step for step in found.steps)
+
+
+def test_time_that_is_up_ends_a_search() -> None:
+    result = explore(find("two-producers"), seconds_max=0.5)
+    assert not result.is_complete
+    assert result.largest.is_stopped
+
+
+def test_a_run_that_can_not_be_played_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"9\.9"):
+        search(changed(find("late-produce"), as_version="9.9"))
+
+
+# Planted bugs
+
+
+def test_a_guard_that_a_marker_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VerificationEntries, "on_marker", lambda _self, *_ids, **_rules: None)
+    found = the_anomaly(changed(find("late-produce"), mode="V+"), deviations_max=3)
+    assert STUCK in found.kinds
+
+
+def test_a_marker_that_is_not_sent_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MarkerQueue, "route_later", lambda _self, _debt, _partitions: None)
+    found = the_anomaly(changed(find("broker-dies"), as_version="4.2"), deviations_max=2)
+    assert found.kinds
+
+
+def test_positions_that_an_abort_commits_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    apply_marker = GroupOffsets.apply_marker
+
+    def commit(offsets: GroupOffsets, producer_id: ProducerId, **marker: Any) -> None:
+        apply_marker(offsets, producer_id, **{**marker, "committed": True})
+
+    monkeypatch.setattr(GroupOffsets, "apply_marker", commit)
+    found = the_anomaly(find("positions"), deviations_max=2)
+    assert found.kinds == ("positions-before-decision",)

@@ -1,0 +1,37 @@
+"""States of nodes: by the order of arrivals at each, whatever the order between them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from txnsim_lab.exploration._node_states import NodeStates
+
+ARRIVALS = (("a", "x"), ("a", "y"), ("b", "x"), ("c", "z"))
+
+
+def fingerprint_of(arrivals: tuple[tuple[str, str], ...], *further: object) -> int:
+    states = NodeStates()
+    for node, content in arrivals:
+        states.note_arrival(node, "message", content)
+    return states.fingerprint({}, *further)
+
+
+def test_orders_that_commute_are_one_state() -> None:
+    by_order_at_a: dict[bool, set[int]] = {True: set(), False: set()}
+    for order in permutations(ARRIVALS):
+        x_is_first = order.index(ARRIVALS[0]) < order.index(ARRIVALS[1])
+        by_order_at_a[x_is_first].add(fingerprint_of(order))
+    assert [len(fingerprints) for fingerprints in by_order_at_a.values()] == [1, 1]
+    assert by_order_at_a[True] != by_order_at_a[False]
+
+
+def test_what_is_on_its_way_and_the_time_belong_to_the_state() -> None:
+    assert fingerprint_of(ARRIVALS, 1) != fingerprint_of(ARRIVALS, 2)
+
+
+def test_what_happens_to_all_comes_before_what_arrives_later() -> None:
+    early, late = NodeStates(), NodeStates()
+    early.note_arrival("a", "message", 1)
+    early.note_everywhere("crash")
+    late.note_arrival("a", "message", 1)
+    assert early.fingerprint({}) != late.fingerprint({})
