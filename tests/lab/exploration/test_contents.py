@@ -25,7 +25,7 @@ class Number(IntEnum):
     ONE = 1
 
 
-VALUES = (
+VALUES: tuple[object, ...] = (
     *(None, 0, 1, -1, 1.5, True, "", "1", b"", b"1", "None", Number.ONE),
     *((), (1,), ((1,),), (1, 2), (2, 1), ("1", "2"), ("12",)),
     *(frozenset(), frozenset({1, 2}), frozenset({(1, 2)}), {1: 2}, {2: 1}),
