@@ -62,7 +62,7 @@ no less time: 10.1 minutes instead of 9.9.
 
 CORES: Final = (
     *("config", "controller", "faults", "group", "log", "metadata"),
-    *("releases", "replica", "security", "share", "share_state", "txn", "wire"),
+    *("releases", "replica", "security", "share", "share_state", "txn", "verdict", "wire"),
 )
 """Packages of the broker that are covered in full, each by its own tests and those of rules."""
 

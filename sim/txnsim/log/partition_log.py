@@ -248,11 +248,9 @@ class PartitionLog:
         """Largest timestamp of the batch that contains an offset; None if it is deleted."""
         if not self.log_start_offset <= offset < self.local.end_offset:
             return None
-        batch = next(self.batches(offset), None)
-        if batch is None:
-            return None
-        header = read_batch_header(batch)
-        return header.max_timestamp_ms if header.base_offset <= offset else None
+        header = next(map(read_batch_header, self.batches(offset)), None)
+        is_there = header is not None and header.base_offset <= offset
+        return header.max_timestamp_ms if is_there else None
 
     def snapshot(self) -> LogState:
         """The complete state besides the bytes, as a value."""

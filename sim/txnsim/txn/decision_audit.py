@@ -372,11 +372,9 @@ class _Pairing:
                 best_cost, best_step = (0, _PAIR) if row == column == 0 else (_NEVER, _PAIR)
                 above = column - start_before
                 if row and column and 0 < above <= len(costs_before):
-                    cost = costs_before[above - 1] + self._pair_cost(
+                    best_cost = costs_before[above - 1] + self._pair_cost(
                         decisions[row - 1], markers[column - 1]
                     )
-                    if cost < best_cost:
-                        best_cost, best_step = cost, _PAIR
                 if row and 0 <= above < len(costs_before):
                     cost = costs_before[above] + self._missing_costs[decisions[row - 1]]
                     if cost < best_cost:

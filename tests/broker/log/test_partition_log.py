@@ -308,6 +308,15 @@ def test_batches_can_be_walked_from_an_offset(three: LogDriver) -> None:
     assert list(three.log.batches(6)) == []
 
 
+def test_the_time_of_an_offset_is_that_of_its_batch() -> None:
+    driver = LogDriver()
+    for timestamp in (NOW - 9, NOW - 5, NOW - 1):
+        driver.append(plain(2, timestamp=timestamp))
+    driver.log.delete_records_before(2)
+    times = [driver.log.batch_timestamp_at(offset) for offset in range(7)]
+    assert times == [None, None, NOW - 5, NOW - 5, NOW - 1, NOW - 1, None]
+
+
 def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
     """Before KAFKA-9807 a Fetch compared with one high watermark and answered with the next."""
     driver = LogDriver(follow=False)

@@ -794,6 +794,13 @@ def test_a_broker_before_kraft_has_no_roles() -> None:
     assert own["broker.rack"] == "r1"
 
 
+def test_a_topics_config_has_the_documentation_of_the_brokers() -> None:
+    assert documentation_of("cleanup.policy") == documentation_of("log.cleanup.policy")
+    sized = documentation_of("transaction.max.timeout.ms")
+    assert sized is not None
+    assert sized.startswith("upper bound of a producer's transaction timeout")
+
+
 def test_what_no_release_has_has_no_documentation() -> None:
     assert documentation_of("no.such") is None
     assert documentation_of("num.io.threads") == (

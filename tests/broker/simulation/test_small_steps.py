@@ -44,6 +44,9 @@ COUNTED: Final = 10
 WORDS: Final = frozenset({"consumer", "range", "PLAIN", "producer_byte_rate", "retention.ms", "*"})
 """Strings that are no names."""
 
+RENAMED: Final = "renamed"
+"""How the names of steps end that have new names in each request."""
+
 TRANSCRIPT_BYTES: Final = 64
 """What the test's own client keeps of each request."""
 
@@ -179,7 +182,7 @@ STEPS: Final = (
             values=vary(values),
         )
         for api_key, version, values in ASKED
-        for kind, vary in (("same", _same), ("renamed", _renamed))
+        for kind, vary in (("same", _same), (RENAMED, _renamed))
     ),
     *GROWING_STEPS,
 )
@@ -198,12 +201,22 @@ async def _repeat(broker: Broker, step: Step, count: int) -> Repeated:
     await _ask(broker, step, range(FEW - COUNTED))
     with CountedSteps() as at_few:
         await _ask(broker, step, range(FEW - COUNTED, FEW))
+    repeated = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
+    if step.name.endswith(RENAMED) and _too_much(step.name, repeated):
+        # A table of the whole process (interned strings, caches), which other tests have filled,
+        # may have grown meanwhile. That happens once; what a broker keeps comes again.
+        again = range(count, 2 * count - FEW)
+        repeated = await _measure(broker, step, again, lines_at_few=at_few.total)
+    return repeated
+
+
+async def _measure(broker: Broker, step: Step, numbers: range, *, lines_at_few: int) -> Repeated:
     kept_before = await _kept()
-    sent_bytes = await _ask(broker, step, range(FEW, count - COUNTED))
+    sent_bytes = await _ask(broker, step, numbers[:-COUNTED])
     with CountedSteps() as at_many:
-        sent_bytes += await _ask(broker, step, range(count - COUNTED, count))
-    kept_bytes = await _kept() - kept_before - TRANSCRIPT_BYTES * (count - FEW)
-    return Repeated(sent_bytes, kept_bytes, at_few.total, at_many.total)
+        sent_bytes += await _ask(broker, step, numbers[-COUNTED:])
+    kept_bytes = await _kept() - kept_before - TRANSCRIPT_BYTES * len(numbers)
+    return Repeated(sent_bytes, kept_bytes, lines_at_few, at_many.total)
 
 
 async def _ask(broker: Broker, step: Step, numbers: range) -> int:

@@ -118,3 +118,7 @@ def test_of_an_epoch_that_goes_back_they_are_the_older_ones() -> None:
     assert found == RecordsConcerned(
         first_offset=3, last_offset=4, records=2, ended_at=5, ended_by_commit=True
     )
+
+
+def test_without_an_older_epoch_nothing_has_gone_back() -> None:
+    assert records_of(verdict(AuditState.EPOCH_BACK), 0, OLD_FLOW) is None

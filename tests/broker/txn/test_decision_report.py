@@ -119,3 +119,71 @@ def test_a_report_says_how_much_could_be_judged_and_since_when() -> None:
     assert (report.decisions, report.agrees, report.owed, report.unknown) == (1_001, 997, 1, 2)
     assert (report.known_percent, report.known_since_ms) == (99.8, 40_000)
     assert report.markers_without_decision == 1
+
+
+def test_an_older_epoch_behind_a_newer_one_is_a_forgotten_fence() -> None:
+    behind = finding(AuditState.EPOCH_BACK, decision=None, clues=FindingClues(records=OPEN))
+    assert behind.explained_by == "fence-forgotten"
+
+
+def test_only_what_went_wrong_is_a_finding() -> None:
+    with pytest.raises(AssertionError, match="agrees is no finding"):
+        finding(AuditState.AGREES)
+
+
+def test_a_lost_marker_of_a_transaction_without_records_loses_nothing() -> None:
+    empty = finding(AuditState.NO_MARKER)
+    assert empty.explained_by is None
+    assert "nothing is lost" in empty.explanation
+
+
+def test_records_that_were_aborted_and_read_are_for_their_consumers_to_undo() -> None:
+    aborted = msgspec.structs.replace(COMMIT, is_commit=False)
+    committed_records = msgspec.structs.replace(ABORTED, ended_by_commit=True)
+    marker = msgspec.structs.replace(ABORT_MARKER, is_commit=True)
+    clues = FindingClues(records=committed_records, coordinator_epoch=2)
+    torn = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
+    assert torn.reads_as == "committed, though their abort was decided"
+    assert "consumers have to undo them" in torn.advice
+
+
+def test_records_that_ended_as_was_decided_need_nothing() -> None:
+    again = msgspec.structs.replace(ABORT_MARKER, offset=8)
+    ended_records = msgspec.structs.replace(ABORTED, ended_at=8)
+    twice = finding(
+        AuditState.TWICE,
+        ABORT_MARKER,
+        again,
+        decision=msgspec.structs.replace(COMMIT, is_commit=False),
+        clues=FindingClues(records=ended_records),
+    )
+    assert (twice.reads_as, twice.advice) == ("aborted", "nothing")
+
+
+def test_a_replica_that_differs_adds_what_the_leading_one_does_not_have() -> None:
+    lost = finding(AuditState.NO_MARKER, clues=FindingClues(records=OPEN))
+    behind = finding(AuditState.RECORDS_BEHIND, decision=None, clues=FindingClues(records=OPEN))
+    leading, other = ReportBuilder(), ReportBuilder()
+    leading.add(lost)
+    for replica_finding in (lost, behind, behind):
+        other.add(replica_finding)
+    leading.add_of_other_replicas(other)
+    findings = leading.report().findings
+    assert [known.state for known in findings] == [AuditState.RECORDS_BEHIND, AuditState.NO_MARKER]
+    assert findings[0].explanation.startswith("on a replica that differs from the leading one: ")
+
+
+def test_findings_stand_in_the_order_of_their_decisions_or_markers() -> None:
+    builder = ReportBuilder()
+    assert not builder.count_verdict(AuditVerdict(state=AuditState.UNKNOWN, why="retention"))
+    early_marker = msgspec.structs.replace(ABORT_MARKER, at_ms=10)
+    builder.add(finding(AuditState.NO_MARKER))
+    builder.add(finding(AuditState.WITHOUT_DECISION, early_marker, decision=None))
+    builder.add(finding(AuditState.RECORDS_BEHIND, decision=None))
+    report = builder.report()
+    assert [known.state for known in report.findings] == [
+        AuditState.RECORDS_BEHIND,
+        AuditState.WITHOUT_DECISION,
+        AuditState.NO_MARKER,
+    ]
+    assert (report.unknown, report.known_percent) == (1, 0.0)

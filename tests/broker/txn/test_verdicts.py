@@ -15,7 +15,7 @@ from txnsim.txn.marker_payment import (
     DueDecisions,
     PartitionMarkers,
 )
-from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus, program_at
+from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus, program_at, why_command
 from txnsim.txn.past_decision import Decided, Decision, NewestTxn
 from txnsim.txn.refusals import (
     concurrent_rejection,
@@ -83,6 +83,11 @@ def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
         if verdict is OpenTxnStatus.HANGING
         else None
     )
+
+
+def test_the_command_that_tells_who_holds_readers_back_names_the_partition() -> None:
+    command = why_command(TopicPartition("a b", 3), program_at("kafka:9092"))
+    assert command == "txnsim txns --bootstrap-server kafka:9092 why 'a b' 3"
 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:

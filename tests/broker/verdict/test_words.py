@@ -19,7 +19,13 @@ from txnsim.txn.open_txn_verdict import (
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
-from txnsim.verdict.words import NAMED_GROUPS_MAX, standing_sentences, withheld_sentence
+from txnsim.verdict.words import (
+    NAMED_GROUPS_MAX,
+    age_text,
+    standing_sentences,
+    standing_summary,
+    withheld_sentence,
+)
 
 PARTITION = TopicPartition("t", 0)
 
@@ -169,3 +175,16 @@ def test_a_command_ends_its_sentence_and_names_what_was_meant(
             partition_words = partition_options(TopicPartition(name, 0))
             expected.append(["repair", *partition_words, "--yes", "--guess"])
     assert words_received("sh", lines, tmp_path / "home") == expected
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "text"),
+    [(-5, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (3_599_999, "59 min"), (7_200_000, "2 h")],
+)
+def test_an_age_is_told_in_the_largest_unit_that_it_fills(age_ms: int, text: str) -> None:
+    assert age_text(age_ms) == text
+
+
+def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
+    summary = standing_summary(age_ms=None, records_behind=1, readers=(), share_groups=None)
+    assert summary == "1 offset withheld from readers · no reader waits"
