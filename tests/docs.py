@@ -822,6 +822,8 @@ def releases_page() -> str:
         releases.INTRODUCTION,
         "## API versions",
         _table(*releases.versions()),
+        "## Apache Kafka 4.5, as it is on trunk",
+        releases.TRUNK,
         "## Between brokers",
         releases.EXCHANGES,
         _table(*releases.exchanges()),

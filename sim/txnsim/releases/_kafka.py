@@ -321,6 +321,20 @@ RELEASE_4_4: Final = next_release(
     },
 )
 
+RELEASE_4_5: Final = next_release(
+    RELEASE_4_4,
+    name="4.5",
+    patch_release="4.5.0",
+    api_versions={
+        47: (0, 1),  # OffsetDelete
+    },
+    telemetry_version=1,
+    is_released=False,
+)
+"""Apache Kafka's trunk, not released yet: what of it concerns transactions and groups. Its feature
+levels are those of 4.4: which ones it will bring is not settled before it is released.
+"""
+
 RELEASES: Final = {
     release.name: release
     for release in (
@@ -333,6 +347,7 @@ RELEASES: Final = {
         RELEASE_4_2,
         RELEASE_4_3,
         RELEASE_4_4,
+        RELEASE_4_5,
     )
 }
 """Name -> release, oldest first; the only list of releases. The last is the newest, which need not

@@ -31,6 +31,28 @@ features; and its rules, one switch for each behaviour that differs. Lowest vers
 {REFERENCE.name} everywhere: no
 client needs the others. Of each line the newest patch release is played."""
 
+TRUNK: Final = """\
+`--as-version 4.5` is Apache Kafka's trunk, as it was read up to the end of November 2026. No jar of
+it exists: nothing here has been compared with a broker. Its feature levels are those of 4.4.
+
+**Request header v3** (KIP-1313, KAFKA-20923 to KAFKA-20926) has one tagged field more, tag 0: the
+client instance id, a UUID that a client draws when it is made. OffsetDelete 1,
+GetTelemetrySubscriptions 1 and PushTelemetry 1 have it. OffsetDelete 1 is version 0 in the flexible
+encoding; in the two others the id has left the request's body, and what they answer is taken to be
+as in version 0.
+
+| A request with header v3 has | Is |
+| --- | --- |
+| an id, the first on its connection | the connection's id from now on |
+| the same id, or none, later | handled |
+| none, and no request before had one | INVALID_REQUEST |
+| another id than before, or the reserved 1 | INVALID_REQUEST; the connection keeps its id |
+| no client id | as if it had the first client id of the connection |
+
+An id of zeros is none. Requests with an older header, SaslHandshake always, say nothing of it. The
+id is in the trace (`instance`), in the request log and in `GET /api/v1/connections`, and a fault
+rule strikes the requests of one client instance (`client_instance_id`)."""
+
 EXCHANGES: Final = """\
 Brokers of different releases ask each other in versions that both know. Two switches below are
 exceptions. A follower goes by the level of the cluster's `metadata.version`, here by
