@@ -27,6 +27,7 @@ from txnsim.wire import codec
 from txnsim.wire.plain_values import message_from
 
 E = ErrorCode
+FIND_COORDINATOR, HEARTBEAT = 10, 68
 OFFSET_DELETE, GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY = 47, 71, 72
 FIRST: Final = UUID("00112233-4455-6677-8899-aabbccddeeff")
 OTHER: Final = UUID("ffeeddcc-bbaa-9988-7766-554433221100")
@@ -182,6 +183,40 @@ async def test_telemetry_goes_by_the_id_of_the_header(cluster: VirtualCluster) -
         assert (await client.ask(PUSH_TELEMETRY, 1, **push)).error_code is E.none
         subscription = await client.ask(PUSH_TELEMETRY, 1, **{**push, "subscription_id": 7})
         assert subscription.error_code is E.throttling_quota_exceeded, "it has pushed already"
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind: bool) -> None:
+    async def story(cluster: VirtualCluster) -> list[tuple[int, int]]:
+        async with asking(cluster) as client:
+            await client.ask(FIND_COORDINATOR, 1, key="g", key_type=0)
+            beat = {"group_id": "g", "member_id": "m"}
+            joining: dict[str, Any] = {"subscribed_topic_names": ["t"], "topic_partitions": []}
+            answers: list[Any] = []
+            while not answers or answers[0].error_code is not E.none:
+                answers[:] = [
+                    await client.ask(
+                        HEARTBEAT,
+                        1,
+                        None,
+                        **beat,
+                        **joining,
+                        member_epoch=0,
+                        rebalance_timeout=5_000,
+                    )
+                ]
+            while answers[-1].member_epoch < 2:
+                epoch = answers[-1].member_epoch
+                answers.append(await client.ask(HEARTBEAT, 1, None, **beat, member_epoch=epoch))
+        return [
+            (answer.member_epoch, sum(len(row.partitions) for row in assigned.topic_partitions))
+            for answer in answers
+            if (assigned := answer.assignment) is not None
+        ]
+
+    rules = {"assignors_run_in_background": is_behind}
+    answered = run_cluster(story, brokers=1, topics=(("t", 2),), rules=rules)
+    assert answered == ([(1, 0), (2, 2)] if is_behind else [(2, 2)])
 
 
 # Where it is seen
