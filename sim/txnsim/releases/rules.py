@@ -654,6 +654,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         after="message.timestamp.after.max.ms is an hour where it is not set",
         before="it has no bound then",
     )
+    special_times_need_their_version: bool = _switch(
+        "KAFKA-17331",
+        "3.9",
+        after="ListOffsets refuses a special timestamp that its version does not know",
+        before="one that the broker knows is known in all versions; each other one is searched for "
+        "as a time, and finds the first record",
+    )
     repeated_partitions_are_answered_once: bool = _switch(
         "KAFKA-15859, KIP-1075",
         "4.0",
