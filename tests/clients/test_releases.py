@@ -1,8 +1,8 @@
-"""The transactional checks of every client against older releases (``serve --as-version``).
+"""The transactional checks of every client against other releases (``serve --as-version``).
 
 A client takes the versions that a broker advertises, so each of these runs is another protocol: up
 to 3.9 without transactions v2, in 2.8 without verification and without the administration of
-transactions.
+transactions, in 4.5 beside request headers that no released client knows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.txnsim_server import TxnsimServer
 
 pytestmark = [pytest.mark.clients, pytest.mark.costly]
 
-LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2}
+LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2, "4.5": 2}
 """Release -> level of ``transaction.version`` of a new cluster."""
 
 

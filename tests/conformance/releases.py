@@ -94,6 +94,15 @@ ACCEPTED: Final[Accepted] = (
         "so is the wording that counts brokers with cordoned directories",
     ),
     (
+        r"leader/configs/alter-lists-v[01] at \d: ",
+        "lists of values are judged as in 4.4 in each older release, and groups have configurations",
+    ),
+    (
+        r"Metadata v\d+ an internal topic that is not there\..*is_internal: False != True"
+        r"|CreateTopics v\d name __cluster_metadata\..*'29 topic_authorization_failed'",
+        "3.8 does not know __share_group_state, and refuses __cluster_metadata with another error",
+    ),
+    (
         r"UpdateFeatures v1 metadata\.version to 7 .*error_message",
         "the wording of a refused downgrade of metadata.version",
     ),
@@ -120,8 +129,8 @@ ACCEPTED: Final[Accepted] = (
         "its connection: OffsetFetchResponse.errorCounts has no error to count",
     ),
     (
-        r"FindCoordinator v4 .*error_message: 'This most likely occurs.* != ''",
-        "3.6 refuses an unknown type of coordinator with the words of the error",
+        r"FindCoordinator v[45] .*error_message: 'This most likely occurs.* != ''",
+        "up to 3.8 an unknown type of coordinator is refused with the words of the error",
     ),
     (
         r"Produce v9 .*error_message: 'Producer attempted to produce with an old epoch.' != None",

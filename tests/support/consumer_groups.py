@@ -13,6 +13,7 @@ from txnsim.group.commands import (
     ConsumerOutcome,
     HeartbeatReply,
     ResolveRegexes,
+    RunAssignor,
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_group import ConsumerGroup
@@ -133,6 +134,20 @@ class ConsumerDriver:
                 matches = run_to_end(steps)
                 self.write(resolve(self.group, matches, image=self.image, now_ms=self.now_ms))
         self.effects = [effect for effect in self.effects if not isinstance(effect, ResolveRegexes)]
+
+    def run_assignors(self) -> int:
+        """Run the assignors that heartbeats have asked for; returns how many came to something."""
+        runs = [effect for effect in self.effects if isinstance(effect, RunAssignor)]
+        self.effects = [effect for effect in self.effects if not isinstance(effect, RunAssignor)]
+        records_before = len(self.log)
+        written = 0
+        for run in runs:
+            self.take(
+                self.protocol.run_assignor(self.group, run, image=self.image, now_ms=self.now_ms)
+            )
+            written += len(self.log) > records_before
+            records_before = len(self.log)
+        return written
 
     def replay_log(self) -> ConsumerGroup:
         """A group that is built from the log alone."""

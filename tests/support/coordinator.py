@@ -169,6 +169,9 @@ class _Log:
     def __init__(self, coordinator_bench: CoordinatorBench) -> None:
         self._coordinator_bench = coordinator_bench
 
+    def leads(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> bool:
+        return (partition, coordinator_epoch) not in self._coordinator_bench.lost
+
     def batch_bytes_max(self, partition: int) -> int:
         return self._coordinator_bench.batch_bytes_max
 
@@ -215,6 +218,8 @@ class CoordinatorBench:
         self.append_timeouts_ms: list[int] = []
         self.batch_bytes_max = 1_048_588
         """``max.message.bytes`` of the topic."""
+        self.lost: set[tuple[int, int]] = set()
+        """(partition, coordinator epoch) whose leadership the broker has lost, loaded or not."""
         self.append_errors: deque[ErrorCode] = deque()
         self.lost_appends = False
         """Whether a failed append leaves no record. Otherwise the record is in the log all the

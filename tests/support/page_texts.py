@@ -25,6 +25,7 @@ CRITERIA: Final[Mapping[str, Mapping[str, object]]] = {
     "broker": {"broker": 1},
     "source": {"source": "broker/1"},
     "client_id": {"client_id": "app"},
+    "client_instance_id": {"client_instance_id": "ABEiM0RVZneImaq7zN3u_w"},
     "role": {"role": "leader"},
     "kind": {},  # each point has its own
     "transactional_id": {"transactional_id": "app"},

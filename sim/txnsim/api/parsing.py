@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Request, RequestSender, parse_request
 from txnsim.broker.broker import Broker
-from txnsim.errors import AnswerTooLargeError
+from txnsim.errors import AnswerTooLargeError, ErrorCode
 from txnsim.runtime.loop_turns import Pace
 from txnsim.wire import codec
 
@@ -26,8 +26,8 @@ async def parsed_with_breaks(
     """
     request = parse_request(frame, sender, broker, is_decoded=False)
     header, handler = codec.read_request_header(frame), request.handler
-    if request.refused is not None:
-        return request
+    if request.refused is ErrorCode.unsupported_version:
+        return request  # its layout is not known
     if handler.decode is codec.decode_request:
         request.message = await pace.run(codec.decode_in_steps(header, frame))
         if pace.has_rested:

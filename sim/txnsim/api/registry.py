@@ -118,7 +118,7 @@ def _accepted_versions(
     ranges = {}
     if telemetry and _LIST_CONFIG_RESOURCES in release.api_versions:
         # All of KIP-714 came with the same release.
-        ranges.update({api_key: HANDLERS[api_key].versions for api_key in TELEMETRY})
+        ranges.update(dict.fromkeys(TELEMETRY, (0, release.telemetry_version)))
     for api_key, handler in HANDLERS.items():
         if api_key not in release.api_versions:
             continue

@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, Protocol, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -23,12 +24,13 @@ from txnsim.api._access import Access
 from txnsim.broker.broker import Broker
 from txnsim.errors import AnswerTooLargeError, ErrorCode, Rejection, UnsupportedRequestError
 from txnsim.faults.subjects import NO_SUBJECT, Subject
+from txnsim.metadata.client_metrics import RESERVED_IDS
 from txnsim.metadata.image import BrokerImage
 from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.security.acls import AclOperation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, FETCHES, api_name
+from txnsim.wire.apis import API_VERSIONS, FETCHES, HEADER_V3_FROM, NEVER, api_name
 from txnsim.wire.codec import encode_body
 from txnsim.wire.registry import version_range
 
@@ -86,7 +88,10 @@ class NoResponse(Enum):
 class ClientLink:
     """A client's connection, as far as handlers need it."""
 
-    __slots__ = ("_at_close", "_is_closed", "port", "software_name", "software_version")
+    __slots__ = (
+        *("_at_close", "_is_closed", "client_id", "client_instance_id"),
+        *("port", "software_name", "software_version"),
+    )
 
     def __init__(self, port: str = "") -> None:
         self._is_closed = False
@@ -95,11 +100,34 @@ class ClientLink:
         self.software_name: str | None = None
         self.software_version: str | None = None
         """The version of the client's software, from its ApiVersions (KIP-511)."""
+        self.client_id: str | None = None
+        """The client id of the first request that had one."""
+        self.client_instance_id: UUID | None = None
+        """The client instance id of the first request with header v3 (KIP-1313)."""
         self._at_close: dict[Callable[[ClientLink], None], None] = {}
 
     def at_close(self, forget: Callable[[ClientLink], None]) -> None:
         """Call ``forget`` once the connection has closed."""
         self._at_close[forget] = None
+
+    def settle_instance(self, client_instance_id: UUID | None) -> bool:
+        """Note the client instance id of a request with header v3 (KIP-1313): the first one settles
+        the connection's, later ones may leave it out.
+
+        Args:
+            client_instance_id: The id in the header; None if it has none.
+
+        Returns:
+            False if the request is to be refused with INVALID_REQUEST: its id is a reserved one, or
+            another one than before, or the first is missing.
+        """
+        if client_instance_id is None:
+            return self.client_instance_id is not None
+        if client_instance_id in RESERVED_IDS:
+            return False
+        if self.client_instance_id is None:
+            self.client_instance_id = client_instance_id
+        return self.client_instance_id == client_instance_id
 
     def is_open(self) -> bool:
         return not self._is_closed
@@ -143,7 +171,9 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     body_offset: int = 0
     """Where the message begins in the frame."""
     refused: ErrorCode | None = None
-    """The error that answers the request at once (only for ApiVersions of a future version)."""
+    """The error that answers the request at once: of an ApiVersions of a future version, or of a
+    header with a wrong client instance id.
+    """
 
     async def map_each(
         self,
@@ -465,6 +495,14 @@ def parse_request(
         request.message = handler.decode(header, frame)
         if handler.check is not None:
             handler.check(request.message)
+    link = sender.link
+    if link.client_id is None:
+        link.client_id = header.client_id
+    if api_version >= HEADER_V3_FROM.get(api_key, NEVER):
+        # Header v3 names its client once per connection (KAFKA-20926).
+        request.client_id = link.client_id
+        if not link.settle_instance(header.client_instance_id):
+            request.refused = ErrorCode.invalid_request
     return request
 
 

@@ -294,6 +294,13 @@ class CoordinatorHost:
         replication = self.wait_for_commit(partition, appended.last_offset, timeout_ms=timeout_ms)
         return _NO_ERROR if replication is None else await replication
 
+    def leads(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> bool:
+        """Whether this broker leads the partition under this leader epoch, as far as it knows
+        (TransactionStateManager.isCoordinatorFor).
+        """
+        log = self._led.get(partition)
+        return log is not None and log.leader_epoch == coordinator_epoch
+
     def batch_bytes_max(self, partition: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
         log = self._led.get(partition)

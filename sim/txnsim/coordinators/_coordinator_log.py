@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended
-from txnsim.types import TopicPartition
+from txnsim.types import CoordinatorEpoch, TopicPartition
 
 NO_GUARD: Final = 0
 """The guard of a write outside of a transaction (``log.verification.SENTINEL``)."""
@@ -58,6 +58,9 @@ class CoordinatorLog(Protocol):
 
 class TransactionLog(Protocol):
     """The log of the transaction coordinator."""
+
+    def leads(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> bool:
+        """Whether the broker leads the partition under this leader epoch, as far as it knows."""
 
     def batch_bytes_max(self, partition: int) -> int:
         """The topic's current ``max.message.bytes``, which may differ from the broker's."""

@@ -31,6 +31,10 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     subject: Subject
     line: str = ""
     """The connection or link, unique among the open ones; empty inside a broker."""
+    client_instance_id: str = ""
+    """The client instance id of the connection as Kafka writes it; empty before a request with
+    header v3.
+    """
     is_copy: bool = False
     """Whether it is a copy of a request (``SubmitOutcome.DUPLICATE``)."""
     carries_batches: bool = False

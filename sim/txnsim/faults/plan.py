@@ -64,6 +64,7 @@ def matches(rule: FaultRule, crossing: Crossing) -> bool:
         and (rule.broker is None or crossing.target == f"broker/{rule.broker}")
         and (rule.source is None or crossing.source == rule.source)
         and (rule.client_id is None or crossing.source == f"client/{rule.client_id}")
+        and rule.client_instance_id in (None, crossing.client_instance_id)
         and rule.role in (None, crossing.role)
         and rule.kind in (None, crossing.kind)
         and _can_happen_to(rule.action, crossing)

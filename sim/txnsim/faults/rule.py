@@ -18,6 +18,7 @@ from txnsim.faults.interception import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
 from txnsim.text import unknown_word_message
+from txnsim.types import uuid_from, uuid_text
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.rewriting import LIST_FIELD, NUMBER_FIELD, element_misfit, response_field_kinds
 
@@ -44,8 +45,9 @@ _APIS_WITH_BATCHES: Final = {
 """The API that carries record batches at a point: name and key."""
 
 _CROSSING_FIELDS: Final = (
-    "api", "broker", "source", "client_id", "role", "kind", "transactional_id", "producer_id",
-    "topic", "partition", "committed", "limit", "occurrences", "after", "until", "then",
+    "api", "broker", "source", "client_id", "client_instance_id", "role", "kind",
+    "transactional_id", "producer_id", "topic", "partition", "committed", "limit",
+    "occurrences", "after", "until", "then",
 )  # fmt: skip
 """Fields of a rule that are criteria on a crossing."""
 
@@ -74,6 +76,10 @@ class FaultRule(
     """``client/<client id>`` or ``broker/<id>``."""
     client_id: str | None = None
     """Short for ``source: client/<client id>``."""
+    client_instance_id: str | None = None
+    """Client instance id, as Kafka writes it, of the requests on connections that have one: from
+    their first request with header v3 on (KIP-1313, Apache Kafka 4.5).
+    """
     role: str | None = None
     """``leader`` or ``follower``, at ``log.append``."""
     kind: str | None = None
@@ -208,6 +214,11 @@ def _about_criteria(rule: FaultRule) -> Iterator[str]:
         yield f"api can't be matched at {point}: no request crosses it"
     if rule.client_id is not None and point not in FROM_CLIENTS:
         yield f"client_id can't be matched at {point}: no client's request crosses it"
+    if rule.client_instance_id is not None:
+        if point not in FROM_CLIENTS:
+            yield f"client_instance_id can't be matched at {point}: no client's request crosses it"
+        elif not _is_uuid(rule.client_instance_id):
+            yield f"client_instance_id {rule.client_instance_id!r}: expected 22 letters of base64"
     for field, carriers in _CARRIERS.items():
         if rule.api is None or getattr(rule, field) is None:
             continue
@@ -231,6 +242,14 @@ def _about_criteria(rule: FaultRule) -> Iterator[str]:
         for field in _CROSSING_FIELDS:
             if getattr(rule, field) not in (None, ()):
                 yield f"{field} can't be asked for at now: nothing crosses it"
+
+
+def _is_uuid(text: str) -> bool:
+    """Whether a text is an id as Kafka writes it."""
+    try:
+        return uuid_text(uuid_from(text)) == text
+    except ValueError:
+        return False
 
 
 def _about_when(rule: FaultRule) -> Iterator[str]:

@@ -262,7 +262,14 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
     """The rights of the member whose heartbeat caused it."""
 
 
-ConsumerEffect = TimerSet | TimerCancelled | ResolveRegexes
+class RunAssignor(msgspec.Struct, frozen=True, kw_only=True):
+    """Compute the targets of a group's members, after this heartbeat."""
+
+    group_epoch: int
+    """The epoch that the targets are for; a run for an epoch that is over comes to nothing."""
+
+
+ConsumerEffect = TimerSet | TimerCancelled | ResolveRegexes | RunAssignor
 
 
 class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -33,6 +33,7 @@ from txnsim.group.commands import (
     ConsumerOutcome,
     HeartbeatReply,
     ResolveRegexes,
+    RunAssignor,
     TimerCancelled,
     TimerKind,
     TimerSet,
@@ -128,6 +129,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(change, Rejection):
             return change
         records += change.records
+        effects: list[ConsumerEffect] = []
         advanced_member = self._advance(
             group,
             updated_member,
@@ -136,11 +138,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             image=image,
             now_ms=now_ms,
             records=records,
+            effects=effects,
         )
         if isinstance(advanced_member, Rejection):
             return advanced_member
         updated_member = advanced_member
-        effects: list[ConsumerEffect] = []
         if change.regexes_to_look_up:
             effects.append(
                 ResolveRegexes(regexes=change.regexes_to_look_up, may_describe=command.may_describe)
@@ -185,6 +187,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         image: ClusterImage,
         now_ms: int,
         records: list[ConsumerRecord],
+        effects: list[ConsumerEffect],
     ) -> ConsumerMember | Rejection:
         """Raise the group's epoch, compute a target, and move the member a step towards it."""
         epoch = group.epoch
@@ -211,19 +214,13 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             group.refreshed_version = image.offset
         target_epoch, target = group.assignment_epoch, group.target.get(updated_member.member_id)
         if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
-            members = list(group.members_with(updated_member))
-            targets = self._assign_targets(group, members, updated_member, image)
-            for member in members:
-                if group.target.get(member.member_id) != targets[member.member_id]:
-                    records.append(
-                        target_record(group, member.member_id, targets[member.member_id])
-                    )
-            records.append(
-                TargetEpochStored(
-                    group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
-                )
-            )
-            target_epoch, target = epoch, targets[updated_member.member_id]
+            if self.release_rules.assignors_run_in_background:
+                effects.append(RunAssignor(group_epoch=epoch))
+            else:
+                members = list(group.members_with(updated_member))
+                targets = self._assign_targets(group, members, updated_member, image)
+                records += _target_records(group, targets, epoch=epoch, now_ms=now_ms)
+                target_epoch, target = epoch, targets[updated_member.member_id]
         if not change.is_changed and updated_member.is_reconciled_to(target_epoch):
             return updated_member
         reconciled_member = reconcile(
@@ -240,6 +237,20 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(reconciled_member, ConsumerMember) and reconciled_member != updated_member:
             records.append(current_assignment_record(group.group_id, reconciled_member))
         return reconciled_member
+
+    def run_assignor(
+        self, group: ConsumerGroup, effect: RunAssignor, *, image: ClusterImage, now_ms: int
+    ) -> ConsumerOutcome:
+        """Compute the targets of all members behind a heartbeat; nothing if another heartbeat has
+        raised the group's epoch meanwhile, or if they are there.
+        """
+        epoch = effect.group_epoch
+        if group.epoch != epoch or group.assignment_epoch >= epoch:
+            return ConsumerOutcome()
+        targets = self._assign_targets(group, list(group.members.values()), None, image)
+        return ConsumerOutcome(
+            records=tuple(_target_records(group, targets, epoch=epoch, now_ms=now_ms))
+        )
 
     def _prefers_other_assignor(self, group: ConsumerGroup, updated_member: ConsumerMember) -> bool:
         """Whether the group prefers another assignor now (hasPreferredServerAssignorChanged)."""
@@ -260,7 +271,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         self,
         group: ConsumerGroup,
         members: Sequence[ConsumerMember],
-        updated_member: ConsumerMember,
+        updated_member: ConsumerMember | None,
         image: ClusterImage,
     ) -> dict[str, frozenset[TopicIdPartition]]:
         assignor_name = group.preferred_assignor(updated_member=updated_member)
@@ -384,6 +395,20 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         """Start a member's session; a classic member has its own timeout."""
         own_timeouts = member.classic or self.intervals_of(group_id)
         return session_timer(group_id, member.member_id, own_timeouts.session_timeout_ms)
+
+
+def _target_records(
+    group: ConsumerGroup,
+    targets: Mapping[str, frozenset[TopicIdPartition]],
+    *,
+    epoch: int,
+    now_ms: int,
+) -> Iterator[ConsumerRecord]:
+    """The records of targets that have changed, and of the epoch that they are for."""
+    for member_id, target in targets.items():
+        if group.target.get(member_id) != target:
+            yield target_record(group, member_id, target)
+    yield TargetEpochStored(group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
 
 
 def _is_full_request(command: ConsumerHeartbeat) -> bool:

@@ -13,10 +13,12 @@ from starlette.responses import Response
 from txnsim import settings as settings_module
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
+from txnsim.http.replies import Listing
 from txnsim.http.work_thread import WorkThread
 from txnsim.on_demand_imports import OnDemand
 from txnsim.runtime.loop_turns import rest_where_due
 from txnsim.runtime.switch_interval import with_short_switch_interval
+from txnsim.server.views.client_connections import ConnectionView, open_connections
 from txnsim.server.views.metric_values import count_transactional_ids, readings
 from txnsim.settings import DEFAULTS
 
@@ -112,6 +114,11 @@ class LookRoutes(ClusterNoun):
             settings=self._changed_settings(),
             faults=len(cluster.injector.rules()),
         )
+
+    @Operation("get", f"{PREFIX}/connections")
+    async def connections(self, _request: Request) -> Listing[ConnectionView]:
+        """Open connections of clients, by broker, the oldest first."""
+        return self._listing(open_connections(self._cluster))
 
     def _changed_settings(self) -> dict[str, str]:
         cluster_settings = self._cluster.options.settings

@@ -55,7 +55,7 @@ DEVIATIONS: Final = (
 
 _INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default_text)
 _NEVER_MS: Final = -(2**62)
-_RESERVED_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
+RESERVED_IDS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
 """Ids that never identify a client (Uuid.RESERVED)."""
 _FORGIVEN_ERRORS: Final = frozenset(
     {ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type}
@@ -208,7 +208,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
         instance_id = push.instance_id
-        if instance_id is None or instance_id in _RESERVED_IDS:
+        if instance_id is None or instance_id in RESERVED_IDS:
             return invalid_request(f"{instance_id} is no client instance")
         instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
         refusal = self._refusal(instance, push, now_ms)

@@ -142,38 +142,66 @@ RELEASE_3_6: Final = next_release(
 ConsumerGroupHeartbeat 0, which is unstable.
 """
 
-RELEASE_3_9: Final = next_release(
+RELEASE_3_7: Final = next_release(
     RELEASE_3_6,
-    name="3.9",
-    patch_release="3.9.2",
+    name="3.7",
+    patch_release="3.7.2",
     api_versions={
-        0: (0, 11),  # Produce
-        1: (0, 17),  # Fetch
-        2: (0, 9),  # ListOffsets
+        0: (0, 10),  # Produce
+        1: (0, 16),  # Fetch
         8: (0, 9),  # OffsetCommit
         9: (0, 9),  # OffsetFetch
-        10: (0, 6),  # FindCoordinator
+        60: (0, 1),  # DescribeCluster
+        68: (0, 0),  # ConsumerGroupHeartbeat
+        74: (0, 0),  # ListConfigResources
+    },
+    controller_api_versions={
+        62: (0, 3),  # BrokerRegistration
+        63: (0, 1),  # BrokerHeartbeat
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=1, max_level=19, new_cluster_level=19),
+    },
+)
+"""The first line that lists the consumer protocol, and client metrics (KIP-714)."""
+
+RELEASE_3_8: Final = next_release(
+    RELEASE_3_7,
+    name="3.8",
+    patch_release="3.8.1",
+    api_versions={
+        0: (0, 11),  # Produce
+        10: (0, 5),  # FindCoordinator
         16: (0, 5),  # ListGroups
-        18: (0, 4),  # ApiVersions
         22: (0, 5),  # InitProducerId
         24: (0, 5),  # AddPartitionsToTxn
         25: (0, 4),  # AddOffsetsToTxn
         26: (0, 4),  # EndTxn
         28: (0, 4),  # TxnOffsetCommit
-        55: (0, 2),  # DescribeQuorum
-        60: (0, 1),  # DescribeCluster
         66: (0, 1),  # ListTransactions
-        68: (0, 0),  # ConsumerGroupHeartbeat
         69: (0, 0),  # ConsumerGroupDescribe
-        74: (0, 0),  # ListConfigResources
         75: (0, 0),  # DescribeTopicPartitions
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=1, max_level=20, new_cluster_level=20),
+    },
+)
+"""The first line that has TRANSACTION_ABORTABLE."""
+
+RELEASE_3_9: Final = next_release(
+    RELEASE_3_8,
+    name="3.9",
+    patch_release="3.9.2",
+    api_versions={
+        1: (0, 17),  # Fetch
+        2: (0, 9),  # ListOffsets
+        10: (0, 6),  # FindCoordinator
+        18: (0, 4),  # ApiVersions
+        55: (0, 2),  # DescribeQuorum
         80: (0, 0),  # AddRaftVoter
         81: (0, 0),  # RemoveRaftVoter
     },
-    controller_api_versions={
-        62: (0, 4),  # BrokerRegistration
-        63: (0, 1),  # BrokerHeartbeat
-    },
+    controller_api_versions={62: (0, 4)},  # BrokerRegistration
     features={
         "kraft.version": FeatureRange(min_level=0, max_level=1, new_cluster_level=0),
         "metadata.version": FeatureRange(min_level=1, max_level=21, new_cluster_level=21),
@@ -321,18 +349,35 @@ RELEASE_4_4: Final = next_release(
     },
 )
 
+RELEASE_4_5: Final = next_release(
+    RELEASE_4_4,
+    name="4.5",
+    patch_release="4.5.0",
+    api_versions={
+        47: (0, 1),  # OffsetDelete
+    },
+    telemetry_version=1,
+    is_released=False,
+)
+"""Apache Kafka's trunk, not released yet: what of it concerns transactions and groups. Its feature
+levels are those of 4.4: which ones it will bring is not settled before it is released.
+"""
+
 RELEASES: Final = {
     release.name: release
     for release in (
         RELEASE_2_8,
         RELEASE_3_5,
         RELEASE_3_6,
+        RELEASE_3_7,
+        RELEASE_3_8,
         RELEASE_3_9,
         RELEASE_4_0,
         RELEASE_4_1,
         RELEASE_4_2,
         RELEASE_4_3,
         RELEASE_4_4,
+        RELEASE_4_5,
     )
 }
 """Name -> release, oldest first; the only list of releases. The last is the newest, which need not

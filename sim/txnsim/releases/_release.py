@@ -50,6 +50,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """API key -> highest version if ``unstable.api.versions.enable`` is on, for APIs with an
     unstable version.
     """
+    telemetry_version: int = 0
+    """Highest version of the APIs of client metrics (71 and 72), which a broker lists only where it
+    takes such metrics.
+    """
     is_released: bool = True
     """False while the release can't be downloaded yet, so that its data could not be compared with
     it.
@@ -108,6 +112,7 @@ def next_release(
     controller_api_versions: Mapping[int, tuple[int, int]] | None = None,
     features: Mapping[str, FeatureRange | None] | None = None,
     unstable: Mapping[int, int] | None = None,
+    telemetry_version: int | None = None,
     is_released: bool = True,
 ) -> Release:
     """Make a release from its differences to the release before it.
@@ -121,6 +126,7 @@ def next_release(
         controller_api_versions: API key -> new range, of requests to the controller.
         features: Feature name -> new levels; None removes the feature.
         unstable: API key -> version that ``unstable.api.versions.enable`` opens.
+        telemetry_version: Highest version of the APIs of client metrics.
         is_released: Whether the release can be downloaded.
     """
     return Release(
@@ -133,6 +139,9 @@ def next_release(
         ),
         features=_apply_changes(release.features, features),
         unstable=_apply_changes(release.unstable, unstable),
+        telemetry_version=(
+            release.telemetry_version if telemetry_version is None else telemetry_version
+        ),
         rules=rules_of(patch_release),
         is_released=is_released,
     )

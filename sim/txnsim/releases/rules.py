@@ -243,6 +243,25 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         before="the load goes on and leaves stale entries behind",
     )
 
+    coordinator_checks_leadership: bool = _switch(
+        "KAFKA-21181",
+        "4.5",
+        after="a coordinator answers for its partition only while its broker leads it, under the "
+        "epoch at which it was loaded",
+        before="until the partition is unloaded, what needs no record is answered from what is "
+        "remembered, beside the new coordinator",
+    )
+    empty_commits_are_ended: bool = _switch(
+        "KAFKA-21181, proposed in the review of #23630",
+        after="under transactions v2 a commit without a transaction is ended as an abort is: with "
+        "records, and the next epoch",
+        before="it is INVALID_TXN_STATE, which needs no record",
+    )
+    lost_partitions_are_not_listed: bool = _switch(
+        "KAFKA-21481",
+        after="ListTransactions leaves out ids whose partition the broker does not lead any more",
+        before="it lists them until their partition is unloaded",
+    )
     loads_wait_for_replication: bool = _switch(
         "none: no ticket is known to us",
         after="a coordinator answers for its partition once all that it has read is replicated",
@@ -319,6 +338,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         "4.4",
         after="a static member comes back to a consumer group that is full",
         before="it is refused with GROUP_MAX_SIZE_REACHED unless it brings its member id",
+    )
+    assignors_run_in_background: bool = _switch(
+        "KAFKA-20292",
+        after="the assignor of a consumer group runs behind the heartbeat that needs it, and later "
+        "heartbeats bring what it came to",
+        before="it runs within the heartbeat, whose answer goes by it",
     )
     another_assignor_is_a_change: bool = _switch(
         "KAFKA-20434",
@@ -628,6 +653,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         "4.0",
         after="message.timestamp.after.max.ms is an hour where it is not set",
         before="it has no bound then",
+    )
+    special_times_need_their_version: bool = _switch(
+        "KAFKA-17331",
+        "3.9",
+        after="ListOffsets refuses a special timestamp that its version does not know",
+        before="one that the broker knows is known in all versions; each other one is searched for "
+        "as a time, and finds the first record",
     )
     repeated_partitions_are_answered_once: bool = _switch(
         "KAFKA-15859, KIP-1075",

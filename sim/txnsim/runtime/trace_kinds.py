@@ -53,7 +53,7 @@ _ROUTINE: Final = (
     "have events of their own"
 )
 _OF_CLIENTS: Final = "at a client of ours, whose calls and results have events of their own"
-_MESSAGE: Final = "api version correlation bytes peer response summary error"
+_MESSAGE: Final = "api version correlation bytes peer instance response summary error"
 _TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitions version level"
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"

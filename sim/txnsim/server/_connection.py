@@ -328,7 +328,7 @@ class RequestConnection(asyncio.Protocol):
         self._local_ns = self._response_bytes = -1
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refusal_code is not None:
-            self._send(request, handler.refuse(request, refusal_code))
+            self._refuse_at_once(request, handler, refusal_code)
             done_ns = self._stopwatch_ns()
             meter.observe(done_ns - received_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
@@ -370,6 +370,14 @@ class RequestConnection(asyncio.Protocol):
         else:
             self._received_ns, self._local_ns = received_ns, local_ns
         return local_ns
+
+    def _refuse_at_once(self, request: Request, handler: Handler, error: ErrorCode) -> None:
+        reply = handler.refuse(request, error)
+        if self._listener.tracer.on and request.message is not None:
+            trace = self._begin_trace()
+            trace.trace_receipt(request, handler, self._request_bytes)
+            trace.trace_handled(request, reply)
+        self._send(request, reply)
 
     def _is_ordinary_request(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; a frame of the authentication is handled here.

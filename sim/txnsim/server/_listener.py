@@ -13,7 +13,7 @@ import msgspec
 
 from txnsim.api.memory_limit import refusing
 from txnsim.api.registry import SHIPPED
-from txnsim.api.request import ApiTable
+from txnsim.api.request import ApiTable, ClientLink
 from txnsim.broker.broker import Broker
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import RequestMeters
@@ -30,6 +30,9 @@ class ClientConnection(Protocol):
     """One client's connection, as its listener uses it."""
 
     apis: ApiTable
+    client_host: str
+    principal: str
+    link: ClientLink
 
     def pump(self) -> None:
         """Handle the requests that were read meanwhile."""

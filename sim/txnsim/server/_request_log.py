@@ -16,6 +16,7 @@ from txnsim.api.request import READS, Handler, NoResponse, Reply, Request
 from txnsim.errors import AnswerTooLargeError, ErrorCode, WorkIsOverError
 from txnsim.loggers import Logger
 from txnsim.server.client_fault_points import FaultOutcome
+from txnsim.types import uuid_text
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 from txnsim.wire.error_codes import errors_of, position_of_error
@@ -48,6 +49,8 @@ async def log_handling(
         "api": api_name(request.api_key),
         "version": request.api_version,
     }
+    if request.link.client_instance_id is not None:
+        bound_fields["client_instance_id"] = uuid_text(request.link.client_instance_id)
     if subject.transactional_id:
         bound_fields["transactional_id"] = subject.transactional_id
     from structlog.contextvars import bound_contextvars  # only where requests are logged

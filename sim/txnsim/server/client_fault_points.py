@@ -37,6 +37,7 @@ from txnsim.faults.interception import (
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.loggers import Logger
+from txnsim.types import uuid_text
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCHES, api_name
 
@@ -204,6 +205,7 @@ class ClientFaultPoints(msgspec.Struct, eq=False):
             correlation_id=request.correlation_id,
             subject=handler.subject(request),
             line=self._line,
+            client_instance_id=_instance_text(request),
             carries_batches=batch is not None,
             content=reply if is_answer else request.message,
         )
@@ -268,6 +270,11 @@ class Passage(msgspec.Struct, eq=False):
                 in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
             }
             tracer.caused_by(tracer.emit(event_kind, crossing.target, data=data))
+
+
+def _instance_text(request: Request) -> str:
+    client_instance_id = request.link.client_instance_id
+    return "" if client_instance_id is None else uuid_text(client_instance_id)
 
 
 def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:

@@ -7,12 +7,14 @@ its transaction ended. Other answers are traced only at ``full``.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from txnsim.api.request import Handler, Request
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._request_log import outcome
 from txnsim.text import host_and_port
+from txnsim.types import uuid_text
 from txnsim.wire.apis import END_TXN, FETCHES, api_name
 
 if TYPE_CHECKING:
@@ -90,11 +92,18 @@ class RequestTrace:
             api_version,
             correlation_id,
             self._peer,
+            request.link.client_instance_id,
         )
         if tracer.full:  # not at brief, which has a budget: later events name the transaction
             subject = handler.subject(request)
             self._tx = tx_of(subject, request.message)
-            payload = _request_fields(api_key, api_version, correlation_id, self._peer)
+            payload = _request_fields(
+                api_key,
+                api_version,
+                correlation_id,
+                self._peer,
+                request.link.client_instance_id,
+            )
             payload["bytes"] = request_bytes
             payload["summary"] = summary_of(subject)
         # The cause of a request is its sending by the client, not what let it be handled now.
@@ -148,7 +157,13 @@ class RequestTrace:
                 request.correlation_id,
             )
             payload = {
-                **_request_fields(api_key, api_version, correlation_id, self._peer),
+                **_request_fields(
+                    api_key,
+                    api_version,
+                    correlation_id,
+                    self._peer,
+                    request.link.client_instance_id,
+                ),
                 "response": True,
             }
             if self._errors:
@@ -171,14 +186,21 @@ class RequestTrace:
 
 
 def _request_fields(
-    api_key: int, api_version: int, correlation_id: int, peer: str
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    peer: str,
+    client_instance_id: UUID | None,
 ) -> dict[str, object]:
-    return {
+    event_data: dict[str, object] = {
         "api": api_name(api_key),
         "version": api_version,
         "correlation": correlation_id,
         "peer": peer,
     }
+    if client_instance_id is not None:
+        event_data["instance"] = uuid_text(client_instance_id)
+    return event_data
 
 
 def summary_of(subject: Subject) -> str:

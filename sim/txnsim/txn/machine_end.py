@@ -258,7 +258,9 @@ def _decide_v2(
     if request_epoch != entry_epoch:
         return fencing_rejection(txn, command.producer_epoch, _wrong_epoch_rule(state))
     rule_id = (_V2_COMMIT_RULE_IDS if command.committed else _V2_ABORT_RULE_IDS)[state]
-    if command.committed and state is not _ONGOING:
+    ends_nothing = command.committed and state is not _ONGOING
+    needs_transaction = not release_rules.empty_commits_are_ended
+    if ends_nothing and needs_transaction:
         return _invalid_state(txn, command, rule_id)
     if entry_epoch == PRODUCER_EPOCH_MAX and (
         command.committed or _last_epoch_is_stuck(release_rules)

@@ -211,6 +211,10 @@ class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     not written (before version 2); not logged.
     """
     next_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    ends_nothing: bool = False
+    """Whether it prepares the commit of no transaction, which no release does
+    (``empty_commits_are_ended``); not logged.
+    """
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):

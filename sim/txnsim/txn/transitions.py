@@ -87,7 +87,12 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
         raise InvariantViolation(
             f"{txn.transactional_id}: illegal new producer epoch {record.producer_epoch}"
         )
-    if txn.state not in VALID_PREVIOUS_STATES[record.client_version][target_state]:
+    valid_previous_states = (
+        IDLE_STATES
+        if record.ends_nothing
+        else VALID_PREVIOUS_STATES[record.client_version][target_state]
+    )
+    if txn.state not in valid_previous_states:
         raise InvariantViolation(
             f"{txn.transactional_id}: no move from {txn.state.wire_name} "
             f"to {target_state.wire_name}"
@@ -330,7 +335,7 @@ def to_prepared_v2(
     """The record of an end under protocol version 2: every end raises the epoch (KIP-890).
 
     Args:
-        txn: The entry; not Ongoing for an empty abort.
+        txn: The entry; not Ongoing for an empty abort or commit.
         committed: Commit or abort.
         fresh_producer_id: The producer id that takes over; given if and only if the epoch is
             exhausted.
@@ -354,6 +359,7 @@ def to_prepared_v2(
         last_update_timestamp_ms=now_ms,
         client_version=_TV_2,
         fences_epoch=fence_epoch is not None,
+        ends_nothing=committed and txn.state is not _ONGOING,
     )
 
 

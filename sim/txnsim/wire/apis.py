@@ -59,7 +59,7 @@ APIS: Final[dict[int, tuple[str, int | None]]] = {
     44: ("IncrementalAlterConfigs", 1),
     45: ("AlterPartitionReassignments", 0),
     46: ("ListPartitionReassignments", 0),
-    47: ("OffsetDelete", None),
+    47: ("OffsetDelete", 1),
     48: ("DescribeClientQuotas", 1),
     49: ("AlterClientQuotas", 1),
     50: ("DescribeUserScramCredentials", 0),
@@ -116,7 +116,16 @@ FLEXIBLE_FROM: Final = {
     key: NEVER if flexible_from is None else flexible_from
     for key, (_, flexible_from) in APIS.items()
 }
-"""API key -> first flexible version, which has request header v2."""
+"""API key -> first flexible version, which has request header v2 or v3."""
+
+HEADER_V3_FROM: Final = {
+    47: 1,  # OffsetDelete
+    71: 1,  # GetTelemetrySubscriptions
+    72: 1,  # PushTelemetry
+}
+"""API key -> first version with request header v3, which may have a client instance id (KIP-1313,
+``headerVersions`` of the message files). All come with 4.5.
+"""
 
 RESPONSE_HEADER_V1_FROM: Final = {**FLEXIBLE_FROM, API_VERSIONS: NEVER}
 """API key -> first version with response header v1, which ApiVersions never has.

@@ -15,6 +15,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from types import ModuleType
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -23,6 +24,7 @@ from txnsim.wire import registry
 from txnsim.wire.apis import (
     API_VERSIONS,
     FLEXIBLE_FROM,
+    HEADER_V3_FROM,
     NEVER,
     RESPONSE_HEADER_V1_FROM,
     api_name,
@@ -38,7 +40,9 @@ _PACK_RESPONSE_HEAD_V1: Final = Struct(">iix").pack
 _REQUEST_HEAD: Final = Struct(">ihhih")
 _CORRELATION_ID: Final = Struct(">i")
 HEADER_TAGS_MAX: Final = 1_000
-"""Most tagged fields in the header of a request; Kafka has none, and no client sends any."""
+"""Most tagged fields in the header of a request; Kafka has one, from header v3 on."""
+_CLIENT_INSTANCE_ID_TAG: Final = 0
+_UUID_BYTES: Final = 16
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
@@ -49,13 +53,15 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
     correlation_id: int
     client_id: str | None
     body_offset: int
+    client_instance_id: UUID | None = None
+    """In header v3 only. None if the client left it out, which an id of zeros says as well."""
 
 
 # Headers
 
 
 def read_request_header(frame: bytes) -> RequestHeader:
-    """Read header v1, or v2 if the request is flexible.
+    """Read header v1, or v2 or v3 if the request is flexible.
 
     Unknown versions are read like the newest one. Unknown API keys are read as v1: the caller
     decides whether a handler exists.
@@ -83,12 +89,40 @@ def read_request_header(frame: bytes) -> RequestHeader:
         if position < len(frame) and frame[position] == 0:
             position += 1
         else:
-            position = _skip_tags(frame, position)
+            tag_start = position
+            position = _skip_tags(frame, tag_start)
+            if api_version >= HEADER_V3_FROM.get(api_key, NEVER):
+                client_instance_id = _client_instance_id(frame, tag_start)
+                return RequestHeader(
+                    api_key, api_version, correlation_id, client_id, position, client_instance_id
+                )
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
+def _client_instance_id(frame: bytes, position: int) -> UUID | None:
+    """The client instance id among the tagged fields at ``position``, which are sound; None if
+    there is none.
+
+    Raises:
+        MalformedFrameError: It has another size than a UUID.
+    """
+    tag_count, position = read_uvarint(frame, position)
+    for _ in range(tag_count):
+        tag, position = read_uvarint(frame, position)
+        tag_size, position = read_uvarint(frame, position)
+        if tag == _CLIENT_INSTANCE_ID_TAG:
+            if tag_size != _UUID_BYTES:
+                raise MalformedFrameError(
+                    f"header: client instance id of {tag_size} bytes at byte {position}"
+                )
+            client_instance_id = UUID(bytes=frame[position : position + _UUID_BYTES])
+            return client_instance_id if client_instance_id.int else None
+        position += tag_size
+    return None
+
+
 def _skip_tags(frame: bytes, position: int) -> int:
-    """Skip the tagged fields of a header; none are known (KIP-482)."""
+    """Skip the tagged fields of a header (KIP-482)."""
     try:
         tag_count, position = read_uvarint(frame, position)
         if tag_count > HEADER_TAGS_MAX:
@@ -340,12 +374,19 @@ def frame_message(api_key: int, api_version: int, correlation_id: int, message: 
 
 
 def encode_request(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Any
+    api_key: int,
+    api_version: int,
+    correlation_id: int,
+    client_id: str | None,
+    message: Any,
+    client_instance_id: UUID | None = None,
 ) -> bytes:
-    """A whole request: size field, header, body."""
+    """A whole request: size field, header, body. Headers before v3 leave the instance id out."""
     body = encode_body(message)
     client_id_bytes = b"" if client_id is None else client_id.encode()
     header_tags = b"\0" if is_flexible(api_key, api_version) else b""
+    if client_instance_id is not None and api_version >= HEADER_V3_FROM.get(api_key, NEVER):
+        header_tags = bytes((1, _CLIENT_INSTANCE_ID_TAG, _UUID_BYTES)) + client_instance_id.bytes
     request_head = _REQUEST_HEAD.pack(
         10 + len(client_id_bytes) + len(header_tags) + len(body),
         api_key,

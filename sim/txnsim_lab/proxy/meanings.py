@@ -22,6 +22,10 @@ NO_PEERS_REASON: Final = (
 _INSIDE_BROKER_REASON: Final = (
     "that happens inside a broker, where a proxy can't reach: only the simulator can"
 )
+_NO_INSTANCES_REASON: Final = (
+    "a proxy does not keep which client instance a connection belongs to; match client_id, or play "
+    "it in the simulator"
+)
 _CLUSTER_REASON: Final = (
     "a proxy has no hands on brokers, disks, clocks and leaders: only the simulator can do that, "
     "or you, with the tools of the cluster"
@@ -36,6 +40,8 @@ def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
         return f"{rule.point}: {_INSIDE_BROKER_REASON}; a proxy knows {', '.join(POINTS)}"
     if rule.point in FaultPoint.of_peers() and not has_peers:
         return f"{rule.point}: {NO_PEERS_REASON}"
+    if rule.client_instance_id is not None:
+        return f"client_instance_id: {_NO_INSTANCES_REASON}"
     if rule.answers_with_error:
         return _error_refusal(rule)
     return None

@@ -68,6 +68,7 @@ def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
         "api_key": END_TXN,
         "api_version": 4,
         "correlation_id": 1,
+        "client_instance_id": "ABEiM0RVZneImaq7zN3u_w",
     }
     about = Subject(transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False)
     return Crossing(**values | fields, subject=subject or about)
@@ -87,6 +88,8 @@ def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
         ({"source": "broker/1"}, False),
         ({"client_id": "app"}, True),
         ({"client_id": "other"}, False),
+        ({"client_instance_id": "ABEiM0RVZneImaq7zN3u_w"}, True),
+        ({"client_instance_id": "_-7dzLuqmYh3ZlVEMyIRAA"}, False),
         ({"transactional_id": "tx"}, True),
         ({"transactional_id": "ty"}, False),
         ({"producer_id": 7}, True),
@@ -443,6 +446,11 @@ def rule_with(fields: dict[str, Any]) -> FaultRule:
         ({"api": "Fetch", "point": P.LOG_READ}, "no request crosses it"),
         ({"client_id": "app", "point": P.PEER_REQUEST}, "no client's request crosses it"),
         ({"client_id": "app", "point": P.CONNECTION_OPEN}, "no client's request crosses it"),
+        (
+            {"client_instance_id": "ABEiM0RVZneImaq7zN3u_w", "point": P.PEER_REQUEST},
+            "client_instance_id can't be matched",
+        ),
+        ({"client_instance_id": "app"}, "expected 22 letters"),
         ({"partition": 0}, "needs a topic"),
         ({"api": "WriteTxnMarkers", "transactional_id": "app"}, "does not carry it"),
         ({"api": 27, "transactional_id": "app"}, "on WriteTxnMarkers, which does not carry it"),

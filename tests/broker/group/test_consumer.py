@@ -266,6 +266,35 @@ def test_the_assignor_that_most_want_is_taken() -> None:
     assert driver.group.preferred_assignor() == "uniform"
 
 
+IN_BACKGROUND = Rules(assignors_run_in_background=True)
+
+
+def test_an_assignor_in_the_background_comes_to_later_heartbeats() -> None:
+    driver = ConsumerDriver(rules=IN_BACKGROUND)
+    joined = driver.require_reply(driver.join("a", "t"))
+    assert (joined.member_epoch, joined.assignment) == (1, ()), "the epoch of an empty assignment"
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
+    assert driver.group.state_name == "Assigning"
+    assert driver.run_assignors() == 1
+    assert (driver.group.assignment_epoch, driver.group.state_name) == (2, "Reconciling")
+    moved = driver.require_reply(driver.beat("a", 1))
+    assert (moved.member_epoch, moved.assignment) == (2, tuple(parts("t", 0, 1, 2, 3)))
+    assert driver.replay_log().target == driver.group.target
+
+
+def test_runs_of_an_assignor_for_an_epoch_that_is_over_come_to_nothing() -> None:
+    driver = ConsumerDriver(rules=IN_BACKGROUND)
+    driver.join("a", "t")
+    driver.beat("a", 1)
+    driver.join("b", "t")
+    assert driver.group.epoch == 3
+    assert driver.run_assignors() == 1, "of two for epoch 2 and one for epoch 3"
+    assert driver.group.assignment_epoch == 3
+    first, second = (driver.require_reply(driver.beat(member, 1)) for member in "ab")
+    assert (first.member_epoch, second.member_epoch) == (3, 3)
+    assert {*(first.assignment or ()), *(second.assignment or ())} == parts("t", 0, 1, 2, 3)
+
+
 def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
     driver = ConsumerDriver()
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)

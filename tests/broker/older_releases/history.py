@@ -21,6 +21,136 @@ class Unobserved(msgspec.Struct, frozen=True):
     why: str
 
 
+class TrunkChange(msgspec.Struct, frozen=True):
+    """A change on trunk, or under review there, since the branch of 4.4 was cut (2026-08-13)."""
+
+    ticket: str
+    standing: str
+    """``merged`` or ``open``, as of the last message that was read of it."""
+    change: str
+    here: str
+    """Its switch, or why there is none."""
+
+
+ON_TRUNK: Final = (
+    TrunkChange(
+        "KIP-1313: KAFKA-20923, KAFKA-20924",
+        "merged",
+        "request header v3 with the client instance id; OffsetDelete 1",
+        "`--as-version 4.5`, see above",
+    ),
+    TrunkChange(
+        "KIP-1313: #23651",
+        "under review in October",
+        "GetTelemetrySubscriptions 1 and PushTelemetry 1 take the id from the header",
+        "`--as-version 4.5`, see above",
+    ),
+    TrunkChange(
+        "KIP-1313: KAFKA-20926",
+        "open in August",
+        "clients send client id and instance id with the first request of a connection only",
+        "a client; a broker of 4.5 takes both ways",
+    ),
+    TrunkChange(
+        "KAFKA-21181: #23630",
+        "merged by November",
+        "a transaction coordinator checks that its broker still leads the partition, under the "
+        "epoch at which it was loaded",
+        "`coordinator_checks_leadership`",
+    ),
+    TrunkChange(
+        "KAFKA-21181: review of #23630",
+        "proposed, for a pull request of its own",
+        "a commit without a transaction is ended as an abort is, so that a stale coordinator has "
+        "to write and can't",
+        "`empty_commits_are_ended`",
+    ),
+    TrunkChange(
+        "KAFKA-21481: #24197",
+        "open in November",
+        "ListTransactions passes over partitions that the broker does not lead any more",
+        "`lost_partitions_are_not_listed`",
+    ),
+    TrunkChange(
+        "KAFKA-20292: #23688",
+        "under review in November",
+        "the assignor of a consumer group runs in a thread of its own; heartbeats go by the last "
+        "target until the next one is written",
+        "`assignors_run_in_background`, with either value of `consumer.assignor.offload.enable`; "
+        "share and streams groups are left as they are",
+    ),
+    TrunkChange(
+        "KIP-1349",
+        "in vote in October",
+        "how often a share coordinator writes a snapshot goes by bytes of updates, not by their "
+        "number",
+        "no setting of it has a name that we could read; what a group remembers is the same",
+    ),
+    TrunkChange(
+        "#23750",
+        "open in October",
+        "cold snapshots of share partitions are written also after a round in which all were cold",
+        "only the size of `__share_group_state` tells",
+    ),
+    TrunkChange(
+        "#23723",
+        "open in October",
+        "a second uniform assignor, which spreads each topic by itself",
+        "not registered as an assignor: no group can ask for it",
+    ),
+    TrunkChange(
+        "KIP-1379",
+        "under discussion in October",
+        "assignors know racks only where the broker says so",
+        "a broker here has one rack unless the configuration says another",
+    ),
+    TrunkChange(
+        "KAFKA-20910: #23147",
+        "merged on the day of the branch, in 4.4.0 or not",
+        "AlterShareGroupOffsets raises the group's epoch",
+        "4.4.0 decides: the answers are recorded from it",
+    ),
+    TrunkChange(
+        "#23190",
+        "merged 2026-08-18",
+        "an InitializeShareGroupState that comes again leaves the state as it is",
+        "`share_states_are_made_once`",
+    ),
+    TrunkChange(
+        "KAFKA-20972: #23224",
+        "merged 2026-08-21",
+        "the share coordinator's methods take one key",
+        "no behaviour",
+    ),
+    TrunkChange(
+        "KAFKA-17375: #23162",
+        "merged 2026-08-18",
+        "a follower appends a batch that is larger than a segment may be since then",
+        "segments are cut by size here, and a follower's batch is never refused for it",
+    ),
+    TrunkChange(
+        "KAFKA-20845: #22969",
+        "merged 2026-08-20",
+        "a group coordinator does not flush an empty batch before large records",
+        "in 4.2.2 and 4.4.0, too: see below",
+    ),
+    TrunkChange(
+        "KAFKA-20865: #23152",
+        "merged 2026-08-21",
+        "a controller of the voter set can't be unregistered",
+        "there is one controller here",
+    ),
+    TrunkChange(
+        "KIP-939: #21735",
+        "under review in November",
+        "keepPreparedTxn: a transaction is kept for the next client",
+        "[kip-text.md](kip-text.md)",
+    ),
+)
+"""Found in the history of trunk up to 2026-08-22, later in the mailing lists of issues, pull
+requests and proposals, up to the end of November 2026. The list is as complete as these are.
+"""
+
 UNOBSERVED: Final = (
     Unobserved(
         "KIP-588",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tests.broker.older_releases.history import UNOBSERVED
+from tests.broker.older_releases.history import ON_TRUNK, UNOBSERVED
 from txnsim.api._transactions.add_partitions_to_txn import API_KEY as ADD_PARTITIONS_TO_TXN
 from txnsim.api._transactions.add_partitions_to_txn import BATCHED_FROM
 from txnsim.api.registry import HANDLERS, shipped_apis
@@ -30,6 +30,46 @@ from the jar of its clients; its
 features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
 {REFERENCE.name} everywhere: no
 client needs the others. Of each line the newest patch release is played."""
+
+TRUNK: Final = """\
+`--as-version 4.5` is Apache Kafka's trunk, as it was read up to the end of November 2026. No jar of
+it exists: nothing here has been compared with a broker. Its feature levels are those of 4.4.
+
+**Request header v3** (KIP-1313, KAFKA-20923 to KAFKA-20926) has one tagged field more, tag 0: the
+client instance id, a UUID that a client draws when it is made. OffsetDelete 1,
+GetTelemetrySubscriptions 1 and PushTelemetry 1 have it. OffsetDelete 1 is version 0 in the flexible
+encoding; in the two others the id has left the request's body, and what they answer is taken to be
+as in version 0.
+
+| A request with header v3 has | Is |
+| --- | --- |
+| an id, the first on its connection | the connection's id from now on |
+| the same id, or none, later | handled |
+| none, and no request before had one | INVALID_REQUEST |
+| another id than before, or the reserved 1 | INVALID_REQUEST; the connection keeps its id |
+| no client id | as if it had the first client id of the connection |
+
+An id of zeros is none. Requests with an older header, SaslHandshake always, say nothing of it. The
+id is in the trace (`instance`), in the request log and in `GET /api/v1/connections`, and a fault
+rule strikes the requests of one client instance (`client_instance_id`)."""
+
+STALE_COORDINATORS: Final = """\
+**A stale coordinator** (KAFKA-21181). A broker that has lost a partition of `__transaction_state`
+unloads it a moment later. Until then it answers from memory. A commit under transactions v2 that
+still goes there is refused, though the transaction is open at the next coordinator. What each
+proposed fix leaves, (a) `coordinator_checks_leadership` and (b) `empty_commits_are_ended`:
+
+| The former coordinator | 4.4 | (a) | (b) |
+| --- | --- | --- | --- |
+| has yet to unload; the one before is complete | INVALID_TXN_STATE | committed | committed |
+| has yet to unload; the one before is prepared | PRODUCER_FENCED | committed | PRODUCER_FENCED |
+| does not know of the move, for 45 s | INVALID_TXN_STATE | INVALID_TXN_STATE | committed |
+
+[The test](../tests/broker/older_releases/test_stale_coordinators.py) plays each."""
+
+ON_TRUNK_INTRODUCTION: Final = """\
+What trunk has merged about transactions, groups and share groups since the branch of 4.4, and what
+is under review there. A switch without a release is turned by hand (`rules`)."""
 
 EXCHANGES: Final = """\
 Brokers of different releases ask each other in versions that both know. Two switches below are
@@ -139,6 +179,14 @@ def rules() -> tuple[Row, Iterator[Row]]:
             )
             for field_name, rule in Rules.documentation().items()
         ),
+    )
+
+
+def on_trunk() -> tuple[Row, Iterable[Row]]:
+    """Head and rows: what trunk has changed."""
+    return (
+        ("Ticket", "Stands", "Change", "Here"),
+        ((change.ticket, change.standing, change.change, change.here) for change in ON_TRUNK),
     )
 
 

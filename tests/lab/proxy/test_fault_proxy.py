@@ -562,6 +562,13 @@ def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_kno
     assert is_known or "Envelope" in (reason or "")
 
 
+def test_a_proxy_does_not_know_client_instances() -> None:
+    of_instance = rule(
+        FaultPoint.CLIENT_REQUEST, Pass(), client_instance_id="ABEiM0RVZneImaq7zN3u_w"
+    )
+    assert "client instance" in (refusal(of_instance, has_peers=True) or "")
+
+
 # Names of topics are learned, and it is known which are not known.
 
 

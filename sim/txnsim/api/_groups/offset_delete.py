@@ -1,6 +1,7 @@
 """OffsetDelete (key 47): forget a group's positions on some partitions (KIP-496).
 
-Only version 0. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
+Version 1 (since 4.5) has the flexible encoding, and header v3 (KIP-1313). Kafka's counterpart:
+KafkaApis.handleOffsetDeleteRequest.
 """
 
 from __future__ import annotations

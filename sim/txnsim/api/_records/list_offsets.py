@@ -43,6 +43,9 @@ _SINCE: Final = {
 }
 """First version that knows each special timestamp."""
 
+_BEFORE_ALL: Final = EARLIEST_PENDING_UPLOAD - 1
+"""No special timestamp, and before each record's."""
+
 CONSUMER: Final = -1
 _ISOLATIONS: Final = frozenset(IsolationLevel)
 """Any other level has no name in Kafka: a real broker fails the whole request."""
@@ -137,7 +140,10 @@ async def _find_offset(
 ) -> ListedOffset:
     target_timestamp = partition.timestamp
     if target_timestamp < 0 and request.api_version < _SINCE.get(target_timestamp, 1 << 15):
-        return ListedOffset(error=ErrorCode.unsupported_version)
+        if request.broker.release.rules.special_times_need_their_version:
+            return ListedOffset(error=ErrorCode.unsupported_version)
+        if target_timestamp < EARLIEST_LOCAL:
+            target_timestamp = _BEFORE_ALL
     message = request.message
     replicas = request.broker.replicas
     epoch = getattr(partition, "current_leader_epoch", -1)

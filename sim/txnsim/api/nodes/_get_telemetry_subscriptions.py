@@ -1,7 +1,8 @@
 """GetTelemetrySubscriptions (key 71): which metrics a client is to push, and how often (KIP-714).
 
-Only version 0. Advertised only where the broker takes client metrics, as Apache Kafka does with a
-metrics reporter that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's counterpart:
+Version 1 (since 4.5) takes the client's instance id from the request's header (KIP-1313).
+Advertised only where the broker takes client metrics, as Apache Kafka does with a metrics reporter
+that is a ClientTelemetryExporter (`client_telemetry_enable`). Kafka's counterpart:
 ClientMetricsManager.processGetTelemetrySubscriptionRequest.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from datetime import timedelta
 from typing import Final, TypeVar
+from uuid import UUID
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode, Rejection
@@ -19,6 +21,8 @@ from txnsim.wire.codec import run_to_end
 T = TypeVar("T")
 
 API_KEY: Final = 71
+_ID_IN_HEADER_FROM: Final = 1
+"""Version of both telemetry APIs from which the header has the id (KIP-1313)."""
 
 refuse = refuse_at_top_level(
     client_instance_id=None,
@@ -37,7 +41,7 @@ async def handle(request: Request) -> Reply:
     subscription = await in_slices(
         request,
         broker.client_metrics.get(
-            request.message.client_instance_id,
+            instance_of(request),
             client_of(request),
             broker.image.client_metrics,
             now_ms=broker.environment.clock.monotonic_ms(),
@@ -55,6 +59,14 @@ async def handle(request: Request) -> Reply:
         delta_temporality=True,
         requested_metrics=subscription.metrics,
     )
+
+
+def instance_of(request: Request) -> UUID | None:
+    """The client's instance id: that of the message up to version 0, then its connection's."""
+    if request.api_version < _ID_IN_HEADER_FROM:
+        message_id: UUID | None = request.message.client_instance_id
+        return message_id
+    return request.link.client_instance_id
 
 
 async def in_slices(request: Request, work_steps: Generator[int, None, T]) -> T:

@@ -1,14 +1,15 @@
 """PushTelemetry (key 72): metrics of a client (KIP-714).
 
-Only version 0. Advertised only where the broker takes client metrics (`client_telemetry_enable`).
-Kafka's counterpart: ClientMetricsManager.processPushTelemetryRequest.
+Version 1 (since 4.5) takes the client's instance id from the request's header (KIP-1313).
+Advertised only where the broker takes client metrics (`client_telemetry_enable`). Kafka's
+counterpart: ClientMetricsManager.processPushTelemetryRequest.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.nodes._get_telemetry_subscriptions import client_of, in_slices
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of, in_slices, instance_of
 from txnsim.api.request import Reply, Request, refuse_at_top_level
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
@@ -27,7 +28,7 @@ async def handle(request: Request) -> Reply:
     """Accept the pushed metrics."""
     broker, message = request.broker, request.message
     pushed_metrics = Push(
-        instance_id=message.client_instance_id,
+        instance_id=instance_of(request),
         subscription_id=message.subscription_id,
         is_last=message.terminating,
         compression=message.compression_type,

@@ -28,6 +28,7 @@ _CRITERIA: Final[Mapping[str, tuple[type, str, str]]] = {
     "broker": (int, "ID", "the broker that is asked"),
     "source": (str, "WHO", "client/CLIENT-ID or broker/ID"),
     "client_id": (str, "ID", "the client's id"),
+    "client_instance_id": (str, "ID", "the id of one client instance, from Kafka 4.5 on"),
     "role": (str, "ROLE", "leader or follower, at log.append"),
     "kind": (str, "KIND", "what is appended, indexed or scanned, inside a broker"),
     "transactional_id": (str, "ID", "of one transactional id"),

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final, Self, cast
+from uuid import UUID
 
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.errors import AuthenticationError
@@ -51,12 +52,23 @@ class RawConnection:
         client_id: str | None = "differ",
         answer_timeout_s: float = _ANSWER_TIMEOUT_S,
         line: Line | None = None,
+        client_instance_id: UUID | None = None,
     ) -> None:
+        """Connect.
+
+        Args:
+            address: ``host:port`` of the broker.
+            client_id: The client id of every request.
+            answer_timeout_s: How long an answer is waited for.
+            line: An open connection to use instead.
+            client_instance_id: The client instance id of every request with header v3 (KIP-1313).
+        """
         host, port = address.rsplit(":", 1)
         self._answer_timeout_s = answer_timeout_s
         self._socket = line or world().connect(host, int(port), timeout_s=answer_timeout_s)
         self._correlation_id = 0
         self._client_id = client_id
+        self.client_instance_id = client_instance_id
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +136,12 @@ class RawConnection:
         self._correlation_id += 1
         self._socket.sendall(
             codec.encode_request(
-                api_key, api_version, self._correlation_id, self._client_id, message
+                api_key,
+                api_version,
+                self._correlation_id,
+                self._client_id,
+                message,
+                self.client_instance_id,
             )
         )
 
@@ -142,7 +159,12 @@ class RawConnection:
         message_class = codec.request_class(api_key, api_version)
         message = message_from(message_class, values)
         frame = codec.encode_request(
-            api_key, api_version, self._correlation_id, self._client_id, message
+            api_key,
+            api_version,
+            self._correlation_id,
+            self._client_id,
+            message,
+            self.client_instance_id,
         )
         self.send_bytes(frame * times)
         for answer in reversed(self._receive_frames(times)):

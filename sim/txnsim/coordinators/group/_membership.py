@@ -46,6 +46,7 @@ from txnsim.group.commands import (
     NewGroupStored,
     RecordsToAppend,
     ResolveRegexes,
+    RunAssignor,
     StaticMemberStored,
     SyncGroup,
     SyncReply,
@@ -835,6 +836,8 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                     self.timers.disarm(shard, effect)
                 case ResolveRegexes():
                     self.tasks.soon(partial(self._resolve, shard, group_id, effect))
+                case RunAssignor():
+                    self.tasks.soon(partial(self._run_assignor, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
@@ -846,6 +849,23 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         operation = self._unawaited_operation(shard, group_id, remove_late_members)
         self.timers.write(operation, timers, self._fire)
+
+    def _run_assignor(self, shard: GroupShard, group_id: str, effect: RunAssignor) -> None:
+        """Write the targets of a group's members, where no request waits for them. If the log
+        refuses them, the next heartbeat asks for them again.
+        """
+
+        def decide(group: ConsumerGroup) -> ConsumerOutcome:
+            return self.protocol.run_assignor(
+                group, effect, image=self.image(), now_ms=self.clock.now_ms()
+            )
+
+        if self.writes.refuse_moved(shard) is None:
+            self.tasks.drive(
+                self._write_unawaited(self._unawaited_operation(shard, group_id, decide)),
+                ignore_end,
+                name="group.assignor",
+            )
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         image = self.image()
@@ -878,14 +898,14 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
 
         if self.writes.refuse_moved(shard) is None:
             self.tasks.drive(
-                self._write_resolved(self._unawaited_operation(shard, group_id, decide)),
+                self._write_unawaited(self._unawaited_operation(shard, group_id, decide)),
                 ignore_end,
                 name="group.regex",
             )
 
-    async def _write_resolved(self, operation: GroupWrite[_ConsumerDecision]) -> None:
-        """Write what regular expressions match. If the log refuses it, the next heartbeat resolves
-        them again.
+    async def _write_unawaited(self, operation: GroupWrite[_ConsumerDecision]) -> None:
+        """Write what regular expressions match, or what an assignor came to. If the log refuses it,
+        the next heartbeat asks for it again.
         """
         appended = await operation.run()
         if isinstance(appended, Rejection):

@@ -152,6 +152,9 @@ class TransactionCoordinator:
         release_rules: Rules,
     ) -> None:
         self._rules = release_rules
+        self._answers_while_leading = release_rules.coordinator_checks_leadership
+        self._lists_led_only = release_rules.lost_partitions_are_not_listed
+        self._log = log
         self._clock = clock
         self._settings = settings
         self._tasks = tasks
@@ -240,7 +243,7 @@ class TransactionCoordinator:
         refusal = check_init_producer_id(command, self._settings)
         if refusal is not None:
             return refusal
-        owned_partition = self._ownership.find(transactional_id)
+        owned_partition = self._find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
@@ -271,7 +274,7 @@ class TransactionCoordinator:
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_ADD
-        owned_partition = self._ownership.find(transactional_id)
+        owned_partition = self._find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
@@ -294,7 +297,7 @@ class TransactionCoordinator:
         transactional_id = command.transactional_id
         if not transactional_id:
             return _EMPTY_TO_CHECK
-        owned_partition = self._ownership.find(transactional_id)
+        owned_partition = self._find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
         return decide_verify(
@@ -312,7 +315,7 @@ class TransactionCoordinator:
         if not transactional_id:
             is_v2 = command.transaction_version >= TransactionVersion.TV_2
             return _EMPTY_TO_END_V2 if is_v2 else _EMPTY_TO_END_V1
-        owned_partition = self._ownership.find(transactional_id)
+        owned_partition = self._find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
         txn = owned_partition.entries.get(transactional_id)
@@ -383,6 +386,15 @@ class TransactionCoordinator:
         owned_partition.entries[transactional_id] = aged_txn
         return None
 
+    def _find(self, transactional_id: TransactionalId) -> OwnedPartition | Rejection:
+        """The partition that coordinates an id; a rejection if it is not this broker's."""
+        owned_partition = self._ownership.find(transactional_id)
+        if self._answers_while_leading and not isinstance(owned_partition, Rejection):
+            partition, epoch = owned_partition.partition, owned_partition.coordinator_epoch
+            if not self._log.leads(partition, epoch):
+                return self._ownership.refuse(partition)
+        return owned_partition
+
     # Queries
 
     def describe(self, transactional_id: TransactionalId) -> DescribedTxn | Rejection:
@@ -391,7 +403,7 @@ class TransactionCoordinator:
             return _NOT_RUNNING
         if not transactional_id:
             return _EMPTY_TO_DESCRIBE
-        owned_partition = self._ownership.find(transactional_id)
+        owned_partition = self._find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
         return describe(owned_partition.entries.get(transactional_id), transactional_id)
@@ -406,7 +418,8 @@ class TransactionCoordinator:
                 reason="a partition of __transaction_state is being loaded",
                 rule="list.loading",
             )
-        return list_transactions(self.entries(), query, now_ms=self._clock.now_ms())
+        listed_entries = self._led_entries() if self._lists_led_only else self.entries()
+        return list_transactions(listed_entries, query, now_ms=self._clock.now_ms())
 
     def owned_partitions(self) -> Iterator[OwnedPartition]:
         """The partitions of the transaction log that are coordinated here."""
@@ -426,6 +439,16 @@ class TransactionCoordinator:
         return tuple(
             chain.from_iterable(
                 owned_partition.entries.values() for owned_partition in self._ownership
+            )
+        )
+
+    def _led_entries(self) -> tuple[TxnMetadata, ...]:
+        """The entries of the partitions that the broker leads under the epochs of their loads."""
+        return tuple(
+            chain.from_iterable(
+                owned_partition.entries.values()
+                for owned_partition in self._ownership
+                if self._log.leads(owned_partition.partition, owned_partition.coordinator_epoch)
             )
         )
 

@@ -112,6 +112,25 @@ async def test_a_partition_that_is_named_twice_is_refused(
     assert len(refusal_answer.topics[0].partitions) == 2
 
 
+@pytest.mark.parametrize("version", [1, 6, 8])
+async def test_before_3_9_an_unknown_special_timestamp_is_before_all_records(version: int) -> None:
+    async with handlers(rules={"special_times_need_their_version": False}) as api:
+        for stamp in (10, 30, 20):
+            await api.ask("Produce", 8, **produce("orders", batch(timestamp_ms=STAMP_MS + stamp)))
+        found = {
+            timestamp: offset_answer(await api.ask("ListOffsets", version, **values(timestamp)))
+            for timestamp in (-3, -4, -5, -6, -7)
+        }
+    first_record = (ErrorCode.none, STAMP_MS + 10, 0)
+    assert found == {
+        -3: (ErrorCode.none, STAMP_MS + 30, 1),
+        -4: (ErrorCode.none, -1, 0),
+        -5: first_record,
+        -6: first_record,
+        -7: first_record,
+    }
+
+
 @pytest.mark.slow
 async def test_many_partitions_are_not_counted_quadratically(api_with_records: Api) -> None:
     fields = values(-1)
