@@ -27,6 +27,7 @@ _TYPE_WORDS: Final = {"int": "a whole number", "number": "a whole number", "floa
 """argparse's name of a type -> its name in messages."""
 _NEGATIVE_RE: Final = re.compile(r"-\.?\d\S*")
 """A negative value, which is no option: with or without a unit, ``-5s``."""
+_END_OF_OPTIONS: Final = "--"
 _REQUIRED: Final = "the following arguments are required: "
 
 
@@ -148,6 +149,16 @@ class CommandParser(argparse.ArgumentParser):
             MISUSE_STATUS,
             f"{self.prog.partition(' ')[0]}: {problem}\n`{self.prog} --help` shows what it takes\n",
         )
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of an option or argument. ``--id=--`` names an id of two hyphens: argparse
+        takes them out before Python 3.13, and leaves an empty list.
+        """
+        if action.option_strings and action.nargs is None and arg_strings == [_END_OF_OPTIONS]:
+            value = self._get_value(action, _END_OF_OPTIONS)
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from txnsim.http.messages import Problem
 from txnsim.http.replies import as_json
 
+HTTP_VERSIONS: Final = ("1.0", "1.1")
 OPEN_PATHS: Final = ("/", "/healthz", "/metrics")
 OPEN_FOLDER: Final = "/ui/"
 """Files of the page, which contain nothing about the cluster."""
@@ -63,9 +64,6 @@ class AccessRules:
 
     def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Status and reason if a request is refused; None if it may pass."""
-        if "content-length" in headers and "transfer-encoding" in headers:
-            # A proxy may use the other header, and then it sees other requests (RFC 9112, 6.1).
-            return 400, "Content-Length and Transfer-Encoding: a request has one of them"
         host = headers.get("host", "")
         if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
             return 400, f"Host is {host!r}: this port is called by {' or '.join(LOOPBACK_NAMES)}"
@@ -97,7 +95,10 @@ class AccessGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
         if scope["type"] == "http":
-            complaint = self._access_rules.complaint(scope["path"], Headers(scope=scope))
+            headers = Headers(scope=scope)
+            complaint = _framing_complaint(
+                scope["http_version"], headers
+            ) or self._access_rules.complaint(scope["path"], headers)
             if complaint is None and not scope["query_string"].isascii():
                 # A URL has no other bytes; starlette fails at them where it redirects.
                 complaint = (
@@ -109,11 +110,26 @@ class AccessGuard:
                 refusal = as_json(Problem(error=reason), status=status)
                 if status == 401:
                     refusal.headers["WWW-Authenticate"] = "Bearer"
-                if status == 400:
+                if status in (400, 505):
                     refusal.headers["Connection"] = "close"  # its end may be elsewhere
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _framing_complaint(http_version: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    """Status and reason if programs in between may see another end of the request than this one
+    does, though h11 reads it (RFC 9112, 2.5 and 6.1); None if its end is plain.
+    """
+    if http_version not in HTTP_VERSIONS:
+        return 505, f"HTTP/{http_version}: this port speaks HTTP/{' and HTTP/'.join(HTTP_VERSIONS)}"
+    if "transfer-encoding" not in headers:
+        return None
+    if "content-length" in headers:
+        return 400, "Content-Length and Transfer-Encoding: a request has one of them"
+    if http_version == "1.0":
+        return 400, "Transfer-Encoding: HTTP/1.0 has none, send Content-Length"
+    return None
 
 
 def _is_open(path: str) -> bool:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Final, Protocol, Self
 
@@ -43,6 +43,10 @@ class PortApi(Protocol):
 
 NEEDED: Final = (starlette, uvicorn)
 
+PROTOCOLS: Final[Mapping[str, str]] = {"http": "h11", "ws": "none"}
+"""What frames requests: h11, as RFC 9112 has it. Left alone, uvicorn takes httptools and websockets
+where an environment happens to have them, which read some requests otherwise.
+"""
 GRACE_SECONDS: Final = 1
 """How many seconds open requests may continue when the port closes."""
 
@@ -135,6 +139,8 @@ class ControlServer:
             self.token = new_token()
         config = uvicorn.Config(
             self._api.app(AccessRules(token=self.token, is_loopback=is_on_loopback)),
+            http=PROTOCOLS["http"],
+            ws=PROTOCOLS["ws"],
             log_config=None,
             access_log=False,
             lifespan="off",

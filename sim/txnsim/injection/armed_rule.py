@@ -59,6 +59,8 @@ class ArmedRule(msgspec.Struct, eq=False):
     """Number of released crossings and ended lasting effects."""
     held: dict[asyncio.Future[Release], HeldCrossing] = {}
     """The crossings that wait, oldest first."""
+    held_by_line: dict[str, dict[asyncio.Future[Release], None]] = {}
+    """The same by connection or link: a stall that ends looks at those of its own line only."""
     passed: int = 0
     """Number of crossings that have overtaken the held one (``reorder``)."""
     lasting: list[Lasting] = []
@@ -68,7 +70,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     is_disarmed: bool = False
     """Whether the rule is no longer in force."""
     trace_index: int = -1
-    _struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
+    _struck_waiters: dict[asyncio.Future[None], int] = {}
 
     @property
     def spent(self) -> bool:
@@ -76,32 +78,49 @@ class ArmedRule(msgspec.Struct, eq=False):
         waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
         return not waits_for_others and spent(self.rule, self.matched, self.begun)
 
+    def hold(self, future: asyncio.Future[Release], held_crossing: HeldCrossing) -> None:
+        """Note a crossing that waits."""
+        self.held[future] = held_crossing
+        self.held_by_line.setdefault(held_crossing.crossing.line, {})[future] = None
+
+    def let_go(self, future: asyncio.Future[Release]) -> None:
+        """Forget a crossing that waits no more; nothing if it has been forgotten."""
+        held_crossing = self.held.pop(future, None)
+        if held_crossing is None:
+            return
+        line = held_crossing.crossing.line
+        del self.held_by_line[line][future]
+        if not self.held_by_line[line]:
+            del self.held_by_line[line]
+
     def until_struck(self, count: int) -> asyncio.Future[None]:
         """A future that is done when the rule has struck ``count`` crossings."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.struck >= count:
             future.set_result(None)
         else:
-            self._struck_waiters.append((count, future))
+            self._struck_waiters[future] = count
         return future
 
     def count_strike(self) -> None:
         """Count a strike and wake the tasks that wait for it."""
         self.struck += 1
-        due_futures = [future for count, future in self._struck_waiters if count <= self.struck]
-        self._struck_waiters = [
-            (count, future)
-            for count, future in self._struck_waiters
-            if count > self.struck and not future.done()
+        due_futures = [
+            future for future, count in self._struck_waiters.items() if count <= self.struck
         ]
         for future in due_futures:
+            del self._struck_waiters[future]
             if not future.done():
                 future.set_result(None)
 
+    def forget_wait(self, future: asyncio.Future[None]) -> None:
+        """Forget a wait for strikes that has ended, as its time was up or it was given up."""
+        self._struck_waiters.pop(future, None)
+
     def give_up(self, reason: str) -> None:
         """Fail every wait for more strikes, because the rule will not strike again."""
-        strike_waiters, self._struck_waiters = self._struck_waiters, []
-        for count, future in strike_waiters:
+        strike_waiters, self._struck_waiters = self._struck_waiters, {}
+        for future, count in strike_waiters.items():
             if not future.done():
                 future.set_exception(
                     LookupError(

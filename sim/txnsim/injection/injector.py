@@ -119,7 +119,8 @@ class Injector:
         self._tasks = tasks
         self._rng = rng
         self._rules: dict[str, ArmedRule] = {}
-        self._counted_rules: list[ArmedRule] = []
+        self._latest_rules: dict[str, ArmedRule] = {}
+        self._idle_rules: dict[ArmedRule, None] = {}
         self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
         self._stalls = Stalls(
             clock=clock,
@@ -143,13 +144,14 @@ class Injector:
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
         for field_name, named_rule_id in (("after", rule.after), ("until", rule.until)):
-            if named_rule_id is not None and self._latest_armed(named_rule_id) is None:
+            if named_rule_id is not None and named_rule_id not in self._latest_rules:
                 raise ValueError(f"{field_name}: no rule {named_rule_id!r} has been armed")
         action = rule.action
         if isinstance(action, ClusterAction) and self.cluster_control is None:
             raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
         armed_rule = self._rules[rule.id] = ArmedRule(rule)
-        self._counted_rules.append(armed_rule)
+        self._latest_rules[rule.id] = armed_rule
+        self._idle_rules[armed_rule] = None
         if self._tracer.on:
             armed_rule.trace_index = self._tracer.emit(
                 "fault.arm", FAULT_NODE, data=_rule_fields(armed_rule)
@@ -182,6 +184,7 @@ class Injector:
             self._stalls.end_all(armed_rule)
         else:
             armed_rule.held = {}
+            armed_rule.held_by_line = {}
             armed_rule.released += len(held_crossings)
             for future, crossing in held_crossings.items():
                 if not future.done():
@@ -199,6 +202,8 @@ class Injector:
         armed_rule.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
         del self._rules[rule_id]
+        if armed_rule.struck:
+            self._idle_rules.pop(armed_rule, None)
         self._update_armed()
         armed_rule.give_up("it was disarmed")
         return armed_rule
@@ -240,11 +245,12 @@ class Injector:
         """Every rule armed since the start, or since ``forget``, that has not struck: in force or
         disarmed, oldest first. A test that armed it has not tested what it meant to.
         """
-        return tuple(armed_rule for armed_rule in self._counted_rules if armed_rule.struck == 0)
+        return tuple(armed_rule for armed_rule in self._idle_rules if armed_rule.struck == 0)
 
     def forget(self) -> None:
         """Limits ``never_struck`` to the rules that are in force now and to later ones."""
-        self._counted_rules = list(self._rules.values())
+        self._latest_rules = dict(self._rules)
+        self._idle_rules = dict.fromkeys(self._rules.values())
 
     async def wait_until_struck(
         self, rule_id: str, *, count: int = 1, timeout_ms: int
@@ -273,6 +279,7 @@ class Injector:
             await future
         finally:
             timer.cancel()
+            armed_rule.forget_wait(future)
         return armed_rule
 
     def needed_part(self, point: FaultPoint, api_key: int) -> MessagePart:
@@ -293,21 +300,8 @@ class Injector:
             for armed_rule in self._rules.values()
         )
 
-    def _latest_armed(self, rule_id: str) -> ArmedRule | None:
-        current_rule = self._rules.get(rule_id)
-        if current_rule is not None:
-            return current_rule
-        return next(
-            (
-                armed_rule
-                for armed_rule in reversed(self._counted_rules)
-                if armed_rule.rule.id == rule_id
-            ),
-            None,
-        )
-
     def _has_struck(self, rule_id: str) -> bool:
-        named_rule = self._latest_armed(rule_id)
+        named_rule = self._latest_rules.get(rule_id)
         return named_rule is not None and named_rule.struck > 0
 
     def _has_ended(self, rule: FaultRule) -> bool:
@@ -420,10 +414,10 @@ class Injector:
         self, armed_rule: ArmedRule, crossing: Crossing, hit_event: int
     ) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
-        armed_rule.held[future] = HeldCrossing(crossing=crossing, hit=hit_event)
+        armed_rule.hold(future, HeldCrossing(crossing=crossing, hit=hit_event))
         armed_rule.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
-        future.add_done_callback(lambda ended: armed_rule.held.pop(ended, None))
+        future.add_done_callback(armed_rule.let_go)
         return future
 
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
@@ -456,7 +450,8 @@ class Injector:
         """
         armed_rule.passed += 1
         if armed_rule.passed == overtaking_max:
-            future, crossing = armed_rule.held.popitem()
+            future, crossing = next(reversed(armed_rule.held.items()))
+            armed_rule.let_go(future)
             if not future.done():
                 armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
@@ -636,10 +631,11 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         if self._by_line.get(stall.line) is not stall:
             return
         stall.is_ending = True
-        for future, held_crossing in list(stall.stalling_rule.held.items()):
-            if held_crossing.crossing.line == stall.line and not future.done():
+        for future in list(stall.stalling_rule.held_by_line.get(stall.line, ())):
+            if not future.done():
+                held_crossing = stall.stalling_rule.held[future]
                 stall.stalling_rule.released += 1
-                del stall.stalling_rule.held[future]
+                stall.stalling_rule.let_go(future)
                 future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
@@ -648,10 +644,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     def _finish(self, stall: StalledLine) -> None:
         if self._by_line.get(stall.line) is not stall:
             return  # one of them was stalled again
-        if any(
-            held_crossing.crossing.line == stall.line
-            for held_crossing in stall.stalling_rule.held.values()
-        ):
+        if stall.line in stall.stalling_rule.held_by_line:
             self._end(stall)
             return
         del self._by_line[stall.line]

@@ -324,7 +324,8 @@ async def test_a_query_that_is_not_ascii_is_refused_before_anybody_reads_it() ->
         return {"type": "http.request"}
 
     guard = AccessGuard(app, access_rules=NEAR)
-    scope = {"type": "http", "path": PATH, "headers": [(b"host", b"localhost")]}
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "http_version": "1.1", "path": PATH, "headers": headers}
     await guard({**scope, "query_string": b"a=\xff"}, receive, send)
     assert sent[0]["status"] == 400
     await guard({**scope, "query_string": b"a=%ff"}, receive, send)
