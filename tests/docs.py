@@ -59,6 +59,7 @@ from txnsim.txn.decision_report import DecisionReport
 from txnsim.wire.apis import APIS, api_name
 from txnsim_lab.campaigns import TABLE_COLUMNS as CAMPAIGN_COLUMNS
 from txnsim_lab.check.observations import Observation, Seen
+from txnsim_spark.cli.logs._decision_story import StoryReport
 from txnsim_spark.forensics.findings import Report, json_schema
 from txnsim_spark.forensics.timeline import Timeline
 from txnsim_spark.questions.waiting_groups import WaitingGroups
@@ -459,6 +460,7 @@ def logs_reference_page() -> str:
     documents: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
         ("decisions", "One object; of `txnsim txns decisions`, too.", DecisionReport),
+        ("decisions --story", "One object; `finding` is as above.", StoryReport),
         ("waiting", "One object.", WaitingGroups),
         ("timeline", "One object.", Timeline),
         (

@@ -46,6 +46,8 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/_exam_compare.py": "tests/lab/exam/test_compare.py",
     "sim/txnsim_lab/cli/_conformance.py": "tests/lab/conformance/test_conformance.py",
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
+    "sim/txnsim_spark/narrowing.py": "tests/spark/pipeline/test_narrowing.py",
+    "sim/txnsim/txn/finding_facts.py": "tests/spark/cli/logs/test_decision_story.py",
     "sim/txnsim/cli/decision_output.py": "tests/spark/cli/logs/test_decisions.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_nouns.py",
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_cli.py",

@@ -14,8 +14,9 @@ registered through ``txnsim.on_demand_imports``.
   return less than was planned.
 - ``planning``: divides segments into tasks; ``engine`` runs them in processes or by Spark,
   ``tasks`` on Spark's workers.
-- ``views``: SQL views over these tables, some with each record once; ``log_database`` offers the
-  tables in DuckDB, ``query_plan`` finds the columns that a query reads.
+- ``views``: SQL views over these tables, some with each record once; ``narrowing`` reads only what
+  a query of Spark needs; ``log_database`` offers the tables in DuckDB, ``query_plan`` finds the
+  columns that a query reads.
 - ``embedded``: DuckDB, which runs the same SQL for small inputs.
 - ``stores``: directories in an object store.
 - ``scan``: reads files into columns, with a compiled walk over batch headers.
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.findings_frame import find_hanging
+    from txnsim_spark.narrowing import query_logs
     from txnsim_spark.session import register, spark_session
     from txnsim_spark.streaming.lag_source import LagDataSource
     from txnsim_spark.traces.tables import export_traces, register_views, traces_as_views
@@ -49,6 +51,7 @@ __all__ = [
     "campaign",
     "export_traces",
     "find_hanging",
+    "query_logs",
     "register",
     "register_log_views",
     "register_views",
@@ -60,6 +63,7 @@ _MODULES: Final = {
     "LagDataSource": "txnsim_spark.streaming.lag_source",
     "export_traces": "txnsim_spark.traces.tables",
     "find_hanging": "txnsim_spark.forensics.findings_frame",
+    "query_logs": "txnsim_spark.narrowing",
     "register": "txnsim_spark.session",
     "register_log_views": "txnsim_spark.views",
     "register_views": "txnsim_spark.traces.tables",

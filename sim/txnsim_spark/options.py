@@ -209,7 +209,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             ),
             ending_offsets=_offsets_option(text_by_name, ENDING_OFFSETS, LATEST, _LATEST_OFFSET),
             starts_latest=text_by_name.get(STARTING_OFFSETS.lower(), "").lower() == LATEST,
-            start_ms=_time_ms(text_by_name, "startTimestamp"),
+            start_ms=_time_ms(text_by_name, START_TIMESTAMP),
             end_ms=_time_ms(text_by_name, END_TIMESTAMP),
             check_crc=_crc_check(text_by_name.get("checkcrc", CrcCheck.AUTO.value)),
             check_records=_boolean("checkRecords", text_by_name.get("checkrecords", "false")),
@@ -286,10 +286,11 @@ _CATALOG_OPTIONS: Final = frozenset(
 )
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
+START_TIMESTAMP: Final = "startTimestamp"
 END_TIMESTAMP: Final = "endTimestamp"
 OPTION_NAMES: Final = (
     *("path", "paths", "table", "topics", "partitions", "producerIds"),
-    *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
+    *(STARTING_OFFSETS, ENDING_OFFSETS, START_TIMESTAMP, END_TIMESTAMP),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
     *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs", "failOnDataLoss"),
     *("ignoreMissingFiles", "ignoreCorruptFiles"),
@@ -300,7 +301,7 @@ _TABLES_OF_OPTION: Final[Mapping[str, Collection[str]]] = {
     "partitions": [name for name in TABLES if name != "findings"],
     "producerIds": sorted(TABLES_BY_PRODUCER),
     **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
-    **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
+    **dict.fromkeys((START_TIMESTAMP, END_TIMESTAMP), TIME_COLUMNS),
 }
 """Option -> the tables it applies to; an option that is missing here applies to every table."""
 

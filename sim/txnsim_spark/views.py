@@ -6,10 +6,11 @@ row from the replica that an election would choose.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 TABLE_PREFIX: Final = "kafka_"
 LEADERS: Final = """
@@ -137,18 +138,59 @@ def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None
         options: Options of the data source, such as ``topics`` or ``startTimestamp``; each applies
             to the tables that have it.
     """
-    from txnsim_spark.options import tables_with
     from txnsim_spark.schemas import TABLES
 
-    for table in TABLES:
-        options_of_table = {
-            option_name: option_value
-            for option_name, option_value in options.items()
-            if table in tables_with(option_name)
-        }
-        rows = (
-            spark.read.format("kafka_log").options(table=table, **options_of_table).load([*paths])
+    create_views({table: log_table(spark, table, paths, options) for table in TABLES}, spark, VIEWS)
+
+
+def log_table(
+    spark: SparkSession,
+    table: str,
+    paths: Sequence[str],
+    options: Mapping[str, str],
+    columns: Set[str] | None = None,
+) -> DataFrame:
+    """A table of log directories.
+
+    Args:
+        spark: The session.
+        table: Its name.
+        paths: Log directories, folders of them, or replicas' folders.
+        options: Options of the data source; those that the table does not have are left out.
+        columns: The columns to read, the others are null; None reads all of them.
+    """
+    from txnsim_spark.options import tables_with
+
+    reader = spark.read.format("kafka_log").options(
+        table=table,
+        **{name: value for name, value in options.items() if table in tables_with(name)},
+    )
+    if columns is None:
+        return reader.load([*paths])
+    from pyspark.sql.functions import lit
+    from pyspark.sql.types import StructType
+
+    from txnsim_spark.source import schema_of
+
+    fields = schema_of(table).fields
+    # Where rows are only counted, a column that costs little stands for them.
+    read_fields = [field for field in fields if field.name in (columns or {"partition"})]
+    rows = reader.schema(StructType(read_fields)).load([*paths])
+    return rows.select(
+        *(
+            rows[field.name]
+            if field.name in columns
+            else lit(None).cast(field.dataType).alias(field.name)
+            for field in fields
         )
+    )
+
+
+def create_views(
+    tables: Mapping[str, DataFrame], spark: SparkSession, views: Mapping[str, str]
+) -> None:
+    """Create temporary views: of tables, by their names, and of queries over them."""
+    for table, rows in tables.items():
         rows.createOrReplaceTempView(f"{TABLE_PREFIX}{table}")
-    for view_name, query in VIEWS.items():
+    for view_name, query in views.items():
         spark.sql(query).createOrReplaceTempView(view_name)

@@ -79,6 +79,7 @@ def _lines_of(finding: DecisionFinding) -> Iterator[str]:
         f" {finding.producer_epoch})"
     )
     yield f"{finding.topic}-{finding.partition}: {STATE_WORDS[finding.state]}: {who}"
+    yield f"id {finding.id}"
     if finding.decision is not None:
         yield (
             f"decided to {finding.decision.outcome} at {time_text(finding.decision.at_ms)},"

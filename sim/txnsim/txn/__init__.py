@@ -16,7 +16,9 @@
 - ``past_decision``: the decision about a hanging transaction; ``marker_payment``: the decisions
   whose markers a partition has.
 - ``decision_audit``: whether partitions have the markers of all past decisions;
-  ``decision_records``: the records that are concerned; ``decision_report`` says it in words.
+  ``decision_ledger`` judges while they are read; ``decision_records``: the records that are
+  concerned; ``decision_report`` says it in words; ``finding_facts``: what lies around a finding,
+  for a story of it.
 - ``kip_text``, ``two_phase``: what the texts of KIP-890 and KIP-939 ask for where Kafka behaves
   differently.
 """

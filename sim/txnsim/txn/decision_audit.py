@@ -142,6 +142,23 @@ def audit_epoch(
     return list(judge.verdicts_of(pairing, pairing.best()))
 
 
+def with_final_reach(
+    verdict: AuditVerdict, *, partition_reach: LogReach, coordinator_reach: LogReach
+) -> AuditVerdict:
+    """A verdict on something missing, given while logs were being read, by what is known of their
+    reach at the end: a gap that was found later makes it unknown.
+    """
+    judge = _EpochJudge(partition_reach, coordinator_reach)
+    match verdict.state:
+        case AuditState.NO_MARKER:
+            assert verdict.decision is not None
+            return judge.verdict_on_unmarked(verdict.decision)
+        case AuditState.WITHOUT_DECISION:
+            return judge.verdict_on_lone(verdict.markers[0])
+        case _:
+            return verdict
+
+
 class _EpochJudge:
     """Turns pairs into verdicts."""
 
@@ -159,7 +176,7 @@ class _EpochJudge:
         yield self.verdict_on(decision, own_markers, 0)
         for marker in markers:
             if marker not in own_markers:
-                yield self._verdict_on_lone(marker)
+                yield self.verdict_on_lone(marker)
 
     def verdicts_of(
         self, pairing: _Pairing, pairs: Sequence[tuple[int | None, int | None]]
@@ -187,7 +204,7 @@ class _EpochJudge:
                 clock_ms if clock_ms > tolerance_ms else 0,
             )
         for marker_index in lone_markers:
-            yield self._verdict_on_lone(pairing.markers[marker_index])
+            yield self.verdict_on_lone(pairing.markers[marker_index])
 
     def verdict_on(
         self, decision: AuditedDecision, markers: tuple[AuditedMarker, ...], clock_ms: int
@@ -200,7 +217,7 @@ class _EpochJudge:
             clock_ms: Difference of clocks that leaves a doubt about them; 0 without a doubt.
         """
         if not markers:
-            return self._verdict_on_unmarked(decision)
+            return self.verdict_on_unmarked(decision)
         state, why = AuditState.AGREES, ""
         if any(marker.is_commit != decision.is_commit for marker in markers):
             state = AuditState.CONTRADICTS
@@ -214,7 +231,7 @@ class _EpochJudge:
             )
         return AuditVerdict(state=state, decision=decision, markers=markers, why=why)
 
-    def _verdict_on_unmarked(self, decision: AuditedDecision) -> AuditVerdict:
+    def verdict_on_unmarked(self, decision: AuditedDecision) -> AuditVerdict:
         reach = self._partition_reach
         if decision.completed_ms is None:
             return AuditVerdict(state=AuditState.OWED, decision=decision)
@@ -225,7 +242,7 @@ class _EpochJudge:
             return AuditVerdict(state=AuditState.UNKNOWN, decision=decision, why=why)
         return AuditVerdict(state=AuditState.NO_MARKER, decision=decision)
 
-    def _verdict_on_lone(self, marker: AuditedMarker) -> AuditVerdict:
+    def verdict_on_lone(self, marker: AuditedMarker) -> AuditVerdict:
         reach = self._coordinator_reach
         if is_before_reach(marker.at_ms, reach):
             return AuditVerdict(state=AuditState.UNKNOWN, markers=(marker,), why=reach.why)

@@ -64,6 +64,9 @@ class FindingClues(msgspec.Struct, frozen=True, kw_only=True):
 class DecisionFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that a partition does not agree with, or a marker or records without one."""
 
+    id: Annotated[
+        str, msgspec.Meta(description="Its name, the same at every reading; for --story.")
+    ]
     state: AuditState
     transactional_id: Annotated[
         str | None, msgspec.Meta(description="Null where no coordinator knows the producer.")
@@ -166,11 +169,11 @@ class ReportBuilder:
 
     def add_of_other_replicas(self, builder: ReportBuilder) -> None:
         """Add the findings of replicas that differ from those that count, where they are new."""
-        known_keys = {_finding_key(finding) for finding in self._findings}
+        known_ids = {finding.id for finding in self._findings}
         for finding in builder._findings:
-            if _finding_key(finding) in known_keys:
+            if finding.id in known_ids:
                 continue
-            known_keys.add(_finding_key(finding))
+            known_ids.add(finding.id)
             explanation = f"on a replica that differs from the leading one: {finding.explanation}"
             self._findings.append(msgspec.structs.replace(finding, explanation=explanation))
 
@@ -210,16 +213,6 @@ def _percent(known_count: int, total_count: int) -> float | None:
     return known_count * 10_000 // total_count / 100 if total_count else None
 
 
-def _finding_key(finding: DecisionFinding) -> tuple[object, ...]:
-    """What tells findings of two replicas apart."""
-    return (
-        *(finding.state, finding.topic, finding.partition),
-        *(finding.producer_id, finding.producer_epoch),
-        None if finding.decision is None else finding.decision.offset,
-        finding.first_offset if finding.decision is None else None,
-    )
-
-
 def _finding_order(finding: DecisionFinding) -> tuple[object, ...]:
     at_ms = finding.decision.at_ms if finding.decision else None
     if at_ms is None:
@@ -251,6 +244,7 @@ def finding_of(
     explained_by, explanation = _explanation(verdict, clues)
     concerned = clues.records
     return DecisionFinding(
+        id=finding_id(verdict, topic_partition, producer_id),
         state=verdict.state,
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -267,6 +261,19 @@ def finding_of(
         explanation=explanation,
         advice=_advice(verdict, concerned, topic_partition, program),
     )
+
+
+def finding_id(verdict: AuditVerdict, topic_partition: TopicPartition, producer_id: int) -> str:
+    """The name of a finding: its state, its partition, and the place of the decision or marker in
+    its log; without either, the producer. Each is there once.
+    """
+    if verdict.decision is not None:
+        place = f"decision-{verdict.decision.coordinator}-{verdict.decision.offset}"
+    elif verdict.markers:
+        place = f"marker-{verdict.markers[0].offset}"
+    else:
+        place = f"producer-{producer_id}"
+    return f"{verdict.state}:{topic_partition}:{place}"
 
 
 def _decision_place(decision: AuditedDecision) -> DecisionPlace:

@@ -16,5 +16,6 @@
   ``forked_processes`` has the processes of these runs.
 - ``teaching``: lessons. ``hanging_example``, ``practise_situation``: transactions that hang, made
   on a running cluster. ``incidents``: what disks look like after an incident; ``_incident_disks``
-  writes them record by record.
+  writes them record by record. ``finding_story`` writes the story of what ``txnsim logs
+  decisions`` finds on disks; ``story_disks`` plays a story and writes its disks.
 """

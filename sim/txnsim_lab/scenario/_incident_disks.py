@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from txnsim.files import write_all
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import describe_batch
@@ -34,6 +33,7 @@ from txnsim.types import (
 )
 from txnsim.wire.batch import Record, assign, build_batch, control_batch
 from txnsim.wire.codec import run_to_end
+from txnsim_lab.scenario.story_disks import write_stored_files
 
 BEGIN_MS: Final = 1_795_197_566_000
 """When the first record is written: 2026-11-20T18:39:26Z."""
@@ -165,12 +165,9 @@ class WrittenCluster:
             node_id=broker,
             directory_id=uuid.uuid5(uuid.NAMESPACE_OID, f"broker-{broker}"),
         )
-        files_by_folder: dict[Path, dict[str, bytes]] = {path: {}}
-        for file in run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=broker)):
-            target = path / file.path
-            files_by_folder.setdefault(target.parent, {})[target.name] = b"".join(file.parts)
-        for folder, files in files_by_folder.items():
-            write_all(folder, files)
+        write_stored_files(
+            path, run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=broker))
+        )
         return path
 
     def _log_of(self, partition: TopicPartition) -> PartitionLog:

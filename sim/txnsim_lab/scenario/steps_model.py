@@ -137,6 +137,10 @@ FIELDS_BY_CALL: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]
         "abort-found": ((), ("background",)),
         "abort": (("partition",), ("start_offset", *_MARKER_FIELDS, "background", "error")),
         "delete-records": (("partition", "before"), ("background", "error")),
+        "end": (
+            ("transactional_id", "first_identity_of", "decision"),
+            ("transaction", "background", "error"),
+        ),
         "fence": (("transactional_id",), ("background", "error")),
         "describe": (
             ("transactional_id",),
@@ -287,7 +291,7 @@ class Call(Doing):
     returns.
     """
     decision: Literal["abort", "commit"] | None = None
-    """Decision of the operator's marker; Kafka's tool can only abort."""
+    """Decision of the operator's marker, or of the end; Kafka's tool can only abort."""
     transaction_version: int | None = None
     """Transaction version of the operator's marker (KIP-1228); 0 unless given."""
     open_since: tuple[int, ...] | None = None

@@ -58,10 +58,18 @@ class ClueReader:
         owner = self._owners.get(producer_id)
         return None if owner is None else owner[0]
 
+    def batches_of(self, item: DoubtfulVerdict) -> Sequence[ProducerBatch]:
+        """The batches of a verdict's producer on its partition, in order."""
+        return self._batches.get((item.epoch.topic_partition, item.epoch.producer_id), ())
+
+    def records_of(self, item: DoubtfulVerdict) -> RecordsConcerned | None:
+        """The records that a verdict concerns."""
+        return records_of(item.verdict, item.epoch.producer_epoch, self.batches_of(item))
+
     def clues_of(self, item: DoubtfulVerdict) -> FindingClues:
         topic_partition = item.epoch.topic_partition
-        batches = self._batches.get((topic_partition, item.epoch.producer_id), [])
-        concerned = records_of(item.verdict, item.epoch.producer_epoch, batches)
+        batches = self.batches_of(item)
+        concerned = self.records_of(item)
         owner = self._owners.get(item.epoch.producer_id)
         coordinator = item.epoch.coordinator
         if coordinator is None and owner is not None:

@@ -214,5 +214,22 @@ SELECT DISTINCT producer_id, transactional_id, partition AS coordinator
 FROM kafka_transactions
 WHERE producer_id IN (:producer_ids) AND transactional_id IS NOT NULL
 """
+LISTED: Final = """
+-- The partitions that a decision lists.
+SELECT topic, partition FROM kafka_decisions
+WHERE coordinator = {coordinator} AND decision_offset = {offset}
+ORDER BY topic, partition
+"""
+LATER_DECISIONS: Final = """
+-- Decisions of one outcome about a partition, behind another one in the coordinator's log.
+SELECT count(*) AS decisions FROM kafka_decisions
+WHERE producer_id = {producer_id} AND topic = '{topic}' AND partition = {partition}
+  AND decision_offset > {offset} AND is_commit = {is_commit}
+"""
+CLIENT_VERSION: Final = """
+-- The newest protocol that the clients of a producer id used.
+SELECT max(client_transaction_version) AS client_version FROM kafka_transactions
+WHERE producer_id = {producer_id}
+"""
 GROUP_COLUMNS: Final = ("producer_id", "producer_epoch", "topic", "partition")
 """The columns of ``DOUBTFUL`` that tell one epoch on one partition from another."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from txnsim.txn.decision_audit import AuditState, AuditVerdict, LogReach, audit_epoch
 from txnsim.txn.decision_report import DecisionReport, FindingClues, ReportBuilder, finding_of
+from txnsim.txn.finding_facts import FindingFacts
 from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_MS, SKEW_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -38,6 +39,7 @@ from txnsim_spark.questions._decision_tables import (
     events_query,
 )
 from txnsim_spark.questions._log_reach import AuditedLogs, audited_logs, other_replicas_of
+from txnsim_spark.questions._story_facts import facts_of
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
 
 DETAILS_MAX: Final = 2_000
@@ -61,13 +63,39 @@ def find_decisions(
         BadInputError: A path is wrong, or the directories are of two clusters.
         LogFileError: Spark met a file that can't be read.
     """
+    report, _ = find_decisions_and_facts(search, None, new_session=new_session, progress=progress)
+    return report
+
+
+def find_decisions_and_facts(
+    search: Search,
+    finding_id: str | None,
+    *,
+    new_session: NewSession | None = None,
+    progress: Progress = ignore_problem,
+) -> tuple[DecisionReport, FindingFacts | None]:
+    """Judge every decision, and read what lies around one finding.
+
+    Args:
+        search: The directories, topics and options.
+        finding_id: The id of the finding; None for none.
+        new_session: Called at most once, and only if there is much to read.
+        progress: Called with a line about the present activity.
+
+    Returns:
+        The report, and the facts about the finding; None if there is no such finding.
+
+    Raises:
+        BadInputError: A path is wrong, or the directories are of two clusters.
+        LogFileError: Spark met a file that can't be read.
+    """
     problems: dict[str, None] = {}
     hanging = find_hanging(search, new_session=new_session, progress=progress)
     problems.update(dict.fromkeys(hanging.source.problems))
     reading = Reading(search)
     logs = audited_logs(reading.living_states(), reading, search.topics)
     engine = Engine(new_session, progress, with_spark=search.with_spark)
-    audit = _Audit(search, engine, progress, problems.setdefault)
+    audit = _Audit(search, engine, progress, problems.setdefault, finding_id)
     builder = ReportBuilder()
     disagreeing = audit.run(logs, hanging.findings, builder)
     for other_logs in other_replicas_of(logs, disagreeing):
@@ -78,15 +106,23 @@ def find_decisions(
         problems.setdefault(
             f"{topic_partition}: replicas hold different markers; txnsim logs verify says where"
         )
-    return builder.report(problems)
+    return builder.report(problems), audit.facts
 
 
 class _Audit:
     """Compares the decisions with one replica of each partition."""
 
     def __init__(
-        self, search: Search, engine: Engine, progress: Progress, on_problem: OnProblem
+        self,
+        search: Search,
+        engine: Engine,
+        progress: Progress,
+        on_problem: OnProblem,
+        finding_id: str | None,
     ) -> None:
+        self.facts: FindingFacts | None = None
+        """What lies around the finding of this id."""
+        self._finding_id = finding_id
         self._search = search
         self._engine = engine
         self._progress = progress
@@ -136,18 +172,21 @@ class _Audit:
         )
         for number, item in enumerate(doubtful):
             clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
-            builder.add(
-                finding_of(
-                    item.verdict,
-                    topic_partition=item.epoch.topic_partition,
-                    producer_id=item.epoch.producer_id,
-                    producer_epoch=item.epoch.producer_epoch,
-                    transactional_id=item.epoch.transactional_id
-                    or clue_reader.transactional_id_of(item.epoch.producer_id),
-                    clues=clues,
-                    program=program_at(self._search.bootstrap),
-                )
+            finding = finding_of(
+                item.verdict,
+                topic_partition=item.epoch.topic_partition,
+                producer_id=item.epoch.producer_id,
+                producer_epoch=item.epoch.producer_epoch,
+                transactional_id=item.epoch.transactional_id
+                or clue_reader.transactional_id_of(item.epoch.producer_id),
+                clues=clues,
+                program=program_at(self._search.bootstrap),
             )
+            builder.add(finding)
+            if finding.id == self._finding_id and self.facts is None:
+                self.facts = facts_of(
+                    finding, item, clue_reader=clue_reader, logs=logs, tables=tables
+                )
 
 
 class _Reaches:

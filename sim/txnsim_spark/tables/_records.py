@@ -124,15 +124,12 @@ def _record_rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: In
         else batches[:, batch_numbers]
     )
     offsets = batch_of_record[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
-    is_appended = (batch_of_record[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
-    create_times = batch_of_record[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
-    timestamps = np.where(is_appended, batch_of_record[kernel.MAX_TIMESTAMP], create_times)
     return Rows(
         len(records),
         {
             **segment_columns(segment, len(records)),
             "offset": integer_column(offsets),
-            "timestamp_ms": integer_column(timestamps),
+            "timestamp_ms": _timestamp_column(batch_of_record, records),
             "key": _bytes_column(buffer, records[:, kr.KEY_POSITION], records[:, kr.KEY_SIZE]),
             "value": _bytes_column(
                 buffer, records[:, kr.VALUE_POSITION], records[:, kr.VALUE_SIZE]
@@ -179,12 +176,28 @@ def _headers_column(buffer: Bytes, records: Ints) -> ArrayMaker:
     return make
 
 
+def _timestamp_column(batch_of_record: Ints, records: Ints) -> ArrayMaker:
+    """The time of each record; that of its batch where the broker set it."""
+
+    def make(arrow_type: pa.DataType) -> Any:
+        is_appended = (batch_of_record[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
+        create_times = batch_of_record[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
+        timestamps = np.where(is_appended, batch_of_record[kernel.MAX_TIMESTAMP], create_times)
+        return integer_column(timestamps)(arrow_type)
+
+    return make
+
+
 def _sequence_column(batch_of_record: Ints, offsets: Ints) -> ArrayMaker:
     """The sequence of each record; after the largest int32 they begin again at 0
     (incrementSequence).
     """
-    base_sequences = batch_of_record[kernel.BASE_SEQUENCE]
-    sequences = (
-        base_sequences + offsets - batch_of_record[kernel.BASE_OFFSET]
-    ) & BatchHeader.SEQUENCE_MAX
-    return integer_column(sequences, absent=base_sequences < 0)
+
+    def make(arrow_type: pa.DataType) -> Any:
+        base_sequences = batch_of_record[kernel.BASE_SEQUENCE]
+        sequences = (
+            base_sequences + offsets - batch_of_record[kernel.BASE_OFFSET]
+        ) & BatchHeader.SEQUENCE_MAX
+        return integer_column(sequences, absent=base_sequences < 0)(arrow_type)
+
+    return make

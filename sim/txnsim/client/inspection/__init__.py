@@ -5,7 +5,8 @@
   markers that were written, ``coordinators_asked`` checks whether enough coordinators answered.
 - ``repair`` ends hanging transactions, with checks before and after; ``ending`` ends an open one of
   a given identity.
-- ``decisions`` compares all past decisions with the markers; ``_batch_headers`` reads both.
+- ``decisions`` compares all past decisions with the markers; ``_decision_reading`` reads both side
+  by side, from what ``_batch_headers`` fetches.
 - ``waiting_readers`` explains why readers wait.
 - ``exactly_once``: was each input processed exactly once? ``topic_reading`` reads a topic as
   readers of both isolation levels see it, ``complaints`` puts differences into words.

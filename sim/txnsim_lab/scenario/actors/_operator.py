@@ -9,9 +9,12 @@ from typing import Final
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import code_name
+from txnsim.client.inspection import ending
+from txnsim.client.inspection.ending import EndOutcome, TxnIdentity
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.requests import Marker
 from txnsim.errors import ClientError, InvariantViolation
+from txnsim.txn.past_decision import Decision
 from txnsim.types import INTERNAL_TOPICS, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
@@ -22,6 +25,8 @@ UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
 """UpgradeType of UpdateFeatures (KIP-584)."""
 TIMEOUT_MS: Final = 30_000
+REFUSED_END: Final = "INVALID_TXN_STATE"
+"""The answer to an end that the coordinator's present entry forbids."""
 
 
 class OperatorActor(ClientActor):
@@ -55,6 +60,8 @@ class OperatorActor(ClientActor):
                 return await self._abort_at(call)
             case "delete-records":
                 return await self._delete_records(call)
+            case "end":
+                return await self._end(call)
             case "fence":
                 return await self._fence_producer(call.transactional_id or "")
             case "describe":
@@ -204,6 +211,42 @@ class OperatorActor(ClientActor):
             self._around.recorder.note_operator_abort(
                 self.name, partition, answer, producer_id=producer_id, start_offset=start_offset
             )
+        return answer
+
+    async def _end(self, call: Call) -> CallResult:
+        """End the transaction of exactly one identity, as ``txns commit`` and ``abort`` do. A
+        refusal without an answer of a broker is INVALID_TXN_STATE.
+        """
+        producer = required(call.first_identity_of)
+        known_identity = self._around.first_identities.get(producer)
+        if known_identity is None:
+            raise StoryFailedError(f"{producer} has no identity yet")
+        decision = Decision.COMMITTED if call.decision == "commit" else Decision.ABORTED
+        identity = TxnIdentity(
+            transactional_id=required(call.transactional_id),
+            producer_id=known_identity.producer_id,
+            producer_epoch=known_identity.producer_epoch,
+        )
+        admin = await self.admin()
+        attempt = await ending.look_at(admin, identity, decision)
+        if attempt.outcome is EndOutcome.WOULD_END:
+            attempt = await ending.end(admin, attempt, decision)
+        self._around.tell(
+            self.name,
+            f"{attempt.marker} of {identity.transactional_id}, {identity}: {attempt.outcome}:"
+            f" {attempt.reason}",
+        )
+        is_refused = attempt.outcome is EndOutcome.REFUSED
+        answer = (
+            CallResult(error=REFUSED_END, because=attempt.reason) if is_refused else CallResult()
+        )
+        self._around.recorder.note_end(
+            self.name,
+            call.transaction,
+            answer,
+            committed=decision is Decision.COMMITTED,
+            sent_identity=known_identity,
+        )
         return answer
 
     async def _delete_records(self, call: Call) -> CallResult:

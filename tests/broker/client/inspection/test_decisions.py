@@ -14,7 +14,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection._batch_headers import fetch_batches
-from txnsim.client.inspection.decisions import check_decisions
+from txnsim.client.inspection._decision_reading import DecisionReading
+from txnsim.client.inspection.decisions import DecisionCheck, check_decisions
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
@@ -105,6 +106,40 @@ def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None
     assert (finding.transactional_id, finding.topic, finding.records) == ("shop", "orders", 1)
     assert [marker.outcome for marker in finding.markers] == ["abort", "commit"]
     assert finding.reads_as == "aborted, though their commit was acknowledged"
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_what_is_judged_is_not_kept(level: int) -> None:
+    """Logs of many rounds have the report of one round, and little of them is kept at a time."""
+
+    async def check(cluster: Cluster, entries_per_round: int) -> tuple[DecisionReport, int]:
+        targets = await Admin(cluster).search_targets(TRANSACTION_STATE_TOPIC)
+        reading = DecisionReading(
+            cluster,
+            [partition.partition for partition in targets.partitions],
+            [TopicPartition("orders", number) for number in range(3)],
+            topic=None,
+            progress=lambda _: None,
+            entries_per_round=entries_per_round,
+        )
+        decision_check = DecisionCheck(reading, program=program_at("b:1"))
+        await decision_check.read()
+        return decision_check.report((), ()), decision_check.kept_most
+
+    async def story(virtual_cluster: VirtualCluster) -> None:
+        async with virtual_cluster.client() as cluster:
+            for _ in range(40):
+                await write(cluster, "app", 6)
+                virtual_cluster.advance(60_000)
+            at_once, kept_at_once = await check(cluster, 1_000_000)
+            in_rounds, kept_most = await check(cluster, 30)
+            assert in_rounds == at_once
+            assert (at_once.agrees, at_once.known_percent) == (at_once.decisions, 100)
+            assert at_once.decisions == 40 * 12
+            assert kept_at_once == 0, "the only round is the last one"
+            assert 0 < kept_most < 150, "of 480 decisions, their markers and records"
+
+    run_cluster(story, level=level)
 
 
 def test_one_topic_counts_alone() -> None:

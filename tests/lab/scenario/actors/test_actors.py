@@ -325,6 +325,28 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     assert failure(wrong) == "app is Empty, expected Dead"
 
 
+def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() -> None:
+    end_fields = {"transactional_id": "app", "first_identity_of": "P", "transaction": "P.T1"}
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1"),
+        operator_step("end", **end_fields, decision="commit"),
+        {"expect": {"partition": "t-0", "committed": ["r1"]}},
+        operator_step("end", **end_fields, decision="commit"),  # it was ended so before
+        operator_step("end", **end_fields, decision="abort", error="INVALID_TXN_STATE"),
+    ]
+    for run in ("V-", "TV2+"):
+        result = play_steps(steps, run=run)
+        assert result.as_declared, result.verdict
+        assert [
+            (ended.who, ended.commit, ended.outcome) for ended in observations_of(result, Ended)
+        ] == [("operator", True, "ok"), ("operator", True, "ok"), ("operator", False, "failed")]
+    nobody = play_steps([operator_step("end", **end_fields, decision="commit")])
+    assert failure(nobody) == "P has no identity yet"
+
+
 def test_a_fence_without_an_answer_is_noted() -> None:
     """Whoever is fenced by it has a reason to be (seed 16054 of ``txnsim simulate``)."""
     lose = {"point": "client.request", "api": "InitProducerId", "client_id": "operator"}

@@ -1,0 +1,655 @@
+"""Writes a story that makes a finding of ``txnsim logs decisions`` again on the simulator. Pure.
+
+The logs of a real cluster tell what came about, and not everything of how: which broker died, what
+an operator did and when. The story takes a way that is known to lead there, and says what is
+guessed. Ways: the scenarios Z01 (late Produce), Z10 (a marker counted as done), Z27 (a commit
+without a leader), Z34 (a coordinator that moved twice).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from txnsim.txn.decision_audit import AuditState
+from txnsim.txn.decision_report import DecisionFinding
+from txnsim.txn.finding_facts import FindingFacts
+from txnsim.types import INTERNAL_TOPICS, TopicPartition, partition_for
+from txnsim_lab.scenario._cluster_options import TRANSACTION_LOG_PARTITIONS
+from txnsim_lab.scenario.steps_model import PARTITIONS_MAX
+
+RUN_NAME: Final = "as-found"
+RECORDS_MAX: Final = 20
+"""How many records of a finding the story writes."""
+LEADER_MOVES_MAX: Final = 3
+_OTHER_PARTITIONS_MAX: Final = 5
+_PRODUCER: Final = "producer"
+_OPERATOR: Final = "operator"
+_WITNESS: Final = "witness"
+_COORDINATOR_BROKER: Final = 1
+_LEADING_BROKER: Final = 2
+_THIRD_BROKER: Final = 3
+_FIRST_PRODUCER_ID: Final = 0
+"""The producer id of the first producer of a new cluster."""
+_UNKNOWN_PRODUCER_ID: Final = 424_242
+"""A producer id that no coordinator gives within a story."""
+_LATER_COORDINATOR_EPOCH: Final = 100
+"""A coordinator epoch above that of every marker of a story."""
+_ELSEWHERE: Final = "elsewhere"
+"""A topic beside that of the finding."""
+_KAFKA_20734: Final = "KAFKA-20734"
+_UNKNOWN_ID: Final = "unknown"
+
+Step = dict[str, Any]
+
+
+class NoStory(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a finding can't be made again by a story."""
+
+    why: str
+
+
+class FindingStory(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario, and what in it is guessed."""
+
+    finding_id: str
+    document: Mapping[str, Any]
+    """The scenario, as its file has it, without the verdict."""
+    guesses: tuple[str, ...]
+    """Sentences."""
+
+    def to_yaml(self, verdict: tuple[str, ...] = ()) -> str:
+        """The scenario's file, with the guesses as comments.
+
+        Args:
+            verdict: What the judges say of the run; healthy where empty.
+        """
+        (run_name,) = self.document["runs"]
+        run = {**self.document["runs"][run_name], "verdict": [*verdict] or "healthy"}
+        document = {**self.document, "runs": {run_name: run}}
+        comments = [
+            f"It makes the finding {self.finding_id} of `txnsim logs decisions` again.",
+            *(f"Guessed: {guess}." for guess in self.guesses),
+        ]
+        text = yaml.safe_dump(
+            document, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
+        )
+        return "".join(f"# {comment}\n" for comment in comments) + text
+
+
+def story_of(facts: FindingFacts) -> FindingStory | NoStory:
+    """Write the story of a finding."""
+    finding = facts.finding
+    why_not = _why_not(facts)
+    if why_not:
+        return NoStory(why=why_not)
+    writer = _StoryWriter(facts)
+    writer.write()
+    return FindingStory(
+        finding_id=finding.id,
+        document={
+            "name": re.sub(r"[^a-z0-9]+", "-", f"found-{finding.id}".lower()).strip("-"),
+            "title": f"A finding on {finding.topic}-{finding.partition}: {finding.state}",
+            "goal": "See a finding of txnsim logs decisions come into being.",
+            "method": finding.explanation,
+            "topics": writer.topics(),
+            "actors": writer.actors,
+            "runs": {RUN_NAME: writer.run()},
+            "steps": writer.steps,
+        },
+        guesses=tuple(writer.guesses),
+    )
+
+
+def _why_not(facts: FindingFacts) -> str:
+    finding = facts.finding
+    place = f"{finding.topic}-{finding.partition}"
+    if finding.topic in INTERNAL_TOPICS:
+        return f"{place} keeps positions of groups: a story writes records of topics only"
+    if finding.partition >= PARTITIONS_MAX:
+        return f"{place}: a topic of a story has {PARTITIONS_MAX} partitions at most"
+    if finding.state is AuditState.NO_MARKER and not finding.records and facts.is_v2:
+        return (
+            f"no record of the transaction is on {place}: by transactions v2 a partition joins a"
+            " transaction with a record, and which one it was is gone"
+        )
+    return ""
+
+
+class _StoryWriter:
+    """Writes the steps. It knows the epoch and the end of the partition's log at each of them."""
+
+    def __init__(self, facts: FindingFacts) -> None:
+        self.facts = facts
+        self.steps: list[Step] = []
+        self.guesses: list[str] = []
+        self._finding: DecisionFinding = facts.finding
+        self._partition = TopicPartition(facts.finding.topic, facts.finding.partition)
+        self._id = self._finding.transactional_id or _UNKNOWN_ID
+        self.actors: dict[str, dict[str, str]] = {
+            _PRODUCER: {"plays": "wire", "transactional-id": self._id}
+        }
+        self._others: list[TopicPartition] = []
+        self._mode = "TV2" if facts.is_v2 else "V-"
+        self._has_one_replica = False
+        self._is_as_4_3 = False
+        self._epoch = 0
+        self._marker_epoch = 0
+        self._end_offset = 0
+        """End of the partition's log, as far as the story has written it."""
+        self._written = 0
+        """Records of the story so far."""
+        self._sentence = ""
+        """What the next step says."""
+
+    def write(self) -> None:
+        """Write all steps."""
+        self._choose_others()
+        if self._finding.transactional_id is None:
+            self._guess("the transactional id, as no coordinator's log has the producer")
+        self._guess("values of records, producer ids and times; epochs begin at 0")
+        self._move_coordinator(_COORDINATOR_BROKER, only=None)
+        ways: Mapping[AuditState, Callable[[], None]] = {
+            AuditState.NO_MARKER: self._lose_marker,
+            AuditState.CONTRADICTS: self._contradict,
+            AuditState.TWICE: self._mark_twice,
+            AuditState.RECORDS_BEHIND: self._write_behind,
+            AuditState.WITHOUT_DECISION: self._mark_without_decision,
+            AuditState.EPOCH_BACK: self._go_back,
+        }
+        ways[self._finding.state]()
+
+    # The head
+
+    def topics(self) -> dict[str, Any]:
+        """The topics: the finding's partition is led by broker 2, the others by broker 1."""
+        counts: dict[str, int] = {}
+        for partition in (self._partition, *self._others):
+            counts[partition.topic] = max(counts.get(partition.topic, 0), partition.partition + 1)
+        topics: dict[str, Any] = {}
+        for topic, count in counts.items():
+            leaders = [_COORDINATOR_BROKER] * count
+            if topic == self._partition.topic:
+                leaders[self._partition.partition] = _LEADING_BROKER
+            topics[topic] = {"partitions": count, "leaders": leaders}
+        if self._has_one_replica:
+            topics[self._partition.topic]["replication-factor"] = 1
+        return topics
+
+    def run(self) -> dict[str, Any]:
+        run = {"mode": self._mode}
+        if self._is_as_4_3:
+            run |= {"as-version": "4.3"}
+        return run
+
+    def _choose_others(self) -> None:
+        others = [
+            partition
+            for partition in self.facts.other_partitions
+            if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
+        ]
+        self._others = others[:_OTHER_PARTITIONS_MAX]
+        left_out = len(self.facts.other_partitions) - len(self._others)
+        if left_out:
+            self._guess(
+                f"{left_out} of the decision's other partitions make no difference, and are left"
+                " out"
+            )
+        elif not self.facts.other_partitions and self._finding.decision is None:
+            self._guess("the transaction had no other partition")
+
+    # States
+
+    def _lose_marker(self) -> None:
+        decision = self._finding.decision
+        assert decision is not None
+        is_commit = decision.outcome == "commit"
+        self._init()
+        self._begin(self._finding.records)
+        if self._finding.explained_by == _KAFKA_20734:
+            self._end_without_leader(is_commit=is_commit)
+        else:
+            self._end_without_marker(is_commit=is_commit)
+        ending = self.facts.ended_by
+        if ending is None:
+            return
+        if ending.is_decided:
+            self._say("The producer goes on. The end of its next transaction ends both.")
+            self._guess("the next transaction wrote one record to this partition")
+            self._begin(1, with_others=False)
+            self._end(is_commit=ending.is_commit)
+        else:
+            self._advance("1h")
+            self._write_marker(is_commit=ending.is_commit, start_offset=0)
+
+    def _contradict(self) -> None:
+        decision = self._finding.decision
+        assert decision is not None
+        is_commit = decision.outcome == "commit"
+        outcomes = [marker.outcome for marker in self._finding.markers]
+        if self._finding.explained_by == _OPERATOR and not self.facts.is_late_marker:
+            for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
+                self._move_coordinator(broker)
+        self._init()
+        self._begin(self._finding.records or 1)
+        if decision.outcome not in outcomes:
+            if self.facts.is_late_marker and self.facts.leader_moves:
+                self._end_without_leader(is_commit=is_commit)
+            else:
+                self._move_leader_as_found()
+                self._end_without_marker(is_commit=is_commit)
+            if self.facts.is_late_marker:
+                self._advance("1h")
+            is_operators = self._finding.explained_by == _OPERATOR
+            self._write_marker(
+                is_commit=not is_commit,
+                start_offset=0,
+                coordinator_epoch=None if is_operators else _LATER_COORDINATOR_EPOCH,
+            )
+            return
+        self._move_leader_as_found()
+        if outcomes[0] == decision.outcome:
+            self._end(is_commit=is_commit)
+            self._guess("the other marker was written by an operator, at once")
+            self._write_marker(
+                is_commit=not is_commit,
+                producer_id=_FIRST_PRODUCER_ID,
+                coordinator_epoch=_LATER_COORDINATOR_EPOCH,
+            )
+            return
+        self._hold_markers("peer.request", "The coordinator's marker is slow.")
+        self._call_end(is_commit=is_commit)
+        self._wait("struck", "markers")
+        self._write_marker(is_commit=not is_commit, start_offset=0)
+        self._release("markers")
+        self._wait_complete(is_commit=is_commit)
+
+    def _mark_twice(self) -> None:
+        decision = self._finding.decision
+        assert decision is not None
+        is_commit = decision.outcome == "commit"
+        epochs = {marker.coordinator_epoch for marker in self._finding.markers}
+        self._init()
+        if self._finding.records and len(epochs) == 1 and not self.facts.is_v2:
+            self._begin(1)
+            self._end(is_commit=is_commit)
+            self._guess("records between the two markers came late, and an operator ended them")
+            self._say("A record arrives after its transaction has ended.")
+            start_offset = self._end_offset
+            self._produce(self._finding.records, only="armed")
+            self._move_leader_as_found()
+            self._write_marker(is_commit=is_commit, start_offset=start_offset)
+            return
+        self._begin(max(1, self._finding.records))
+        self._move_leader_as_found()
+        if len(epochs) > 1:
+            self._hold_markers("peer.response", "The answer to the marker is slow.")
+            self._call_end(is_commit=is_commit)
+            self._wait("struck", "markers")
+            self._say("The coordinator moves. The new one sends the marker again, as it must.")
+            self._move_coordinator(_THIRD_BROKER)
+            self._wait_complete(is_commit=is_commit)
+            self._release("markers")
+            return
+        self._guess("the marker was sent again at once")
+        self._hold_markers("peer.request", "The marker is sent twice.")
+        self._call_end(is_commit=is_commit)
+        self._wait("struck", "markers")
+        self.steps.append({"release": {"rule": "markers", "as": "duplicate"}})
+        self._wait_complete(is_commit=is_commit)
+
+    def _write_behind(self) -> None:
+        if self._finding.explained_by == "z34" or self.facts.is_v2:
+            self._write_with_cut_off_entry()
+        else:
+            self._write_late()
+        self._move_leader_as_found()
+
+    def _mark_without_decision(self) -> None:
+        is_commit = self._finding.markers[0].outcome == "commit"
+        if self._finding.transactional_id is None or not self._finding.records:
+            self._mark_nothing(is_commit=is_commit)
+            return
+        if self.facts.is_v2:
+            self._write_with_cut_off_entry()
+            start_offset = 0
+        else:
+            start_offset = self._write_late(
+                with_newer_coordinator=self._finding.explained_by == _OPERATOR
+            )
+        self._move_leader_as_found()
+        self._advance("1h")
+        self._write_marker(is_commit=is_commit, start_offset=start_offset)
+
+    def _mark_nothing(self, *, is_commit: bool) -> None:
+        """An operator's marker that ends no record."""
+        is_known = self._finding.transactional_id is not None
+        self._init()
+        self._others = [TopicPartition(_ELSEWHERE, 0)]
+        self._begin_elsewhere()
+        self._end(is_commit=True)
+        if is_known and self._finding.explained_by == _OPERATOR:
+            self._move_coordinator_with_witness()
+        if not is_known:
+            self._marker_epoch = self._finding.producer_epoch
+        self._guess("an operator wrote the marker, an hour later")
+        self._advance("1h")
+        self._write_marker(
+            is_commit=is_commit,
+            producer_id=_FIRST_PRODUCER_ID if is_known else _UNKNOWN_PRODUCER_ID,
+            coordinator_epoch=0,
+        )
+
+    def _go_back(self) -> None:
+        if self.facts.is_v2:
+            self._guess("the producer used the old flow")
+        self._guess("the leader forgot the producer as its entry expired, within a day")
+        self._mode = "V-"
+        self._init()
+        self._call(_PRODUCER, "init-producer-id", bump=True)
+        self._epoch = self._marker_epoch = 1
+        self._begin(1)
+        self._end(is_commit=True)
+        self._say("The leader forgets the producer, and its newest epoch with it.")
+        self._advance("25h")
+        self._say("A record of an older epoch arrives.")
+        start_offset = self._end_offset
+        self._produce(self._finding.records or 1, only="armed", epoch=0, sequence=0)
+        self._move_leader_as_found()
+        if not self._finding.reads_as.startswith("unread"):
+            is_commit = self._finding.reads_as.startswith("committed")
+            self._write_marker(is_commit=is_commit, start_offset=start_offset)
+
+    # Ways
+
+    def _end_without_leader(self, *, is_commit: bool) -> None:
+        """KAFKA-20734, as in Z27."""
+        self._is_as_4_3 = self._has_one_replica = True
+        if self._mode == "V-":
+            self._mode = "V+"
+        self._guess(
+            f"broker {_LEADING_BROKER} had the only replica of {self._partition}, and was killed"
+            " between the records and the decision: the logs show a new leader only"
+        )
+        self._say(f"Broker {_LEADING_BROKER} dies. It has the only replica of {self._partition}.")
+        self._cluster("kill", only="armed", broker=_LEADING_BROKER)
+        no_leader = {"partition": str(self._partition), "is": "none"}
+        self.steps.append({"only": "armed", "wait-until": {"leader": no_leader}})
+        self._call_end(is_commit=is_commit)
+        self._wait_complete(is_commit=is_commit)
+        self._cluster("start", only="armed", broker=_LEADING_BROKER)
+        leader = {"partition": str(self._partition), "is": _LEADING_BROKER}
+        self.steps.append({"wait-until": {"leader": leader}})
+
+    def _end_without_marker(self, *, is_commit: bool) -> None:
+        """A marker that its coordinator counts as done, as in Z10."""
+        self._guess(
+            "the coordinator was answered that the partition needs no marker: how it was lost, the"
+            " logs don't tell"
+        )
+        self._say("The leader answers that this partition needs no marker.")
+        rule = {
+            "id": "needless",
+            "point": "log.append",
+            "kind": "marker",
+            "role": "leader",
+            "topic": self._partition.topic,
+            "partition": self._partition.partition,
+            "action": {"do": "error", "error": "UNSUPPORTED_FOR_MESSAGE_FORMAT"},
+        }
+        self._arm("arm", rule)
+        self._call_end(is_commit=is_commit)
+        self._wait("struck", "needless")
+        self._wait_complete(is_commit=is_commit)
+        self.steps.append({"disarm": "needless"})
+
+    def _write_late(self, *, with_newer_coordinator: bool = False) -> int:
+        """A Produce that arrives behind its transaction's marker, as in Z01; returns the offset of
+        its first record.
+        """
+        self._guess("the Produce was held on its way until its transaction had ended")
+        self._init()
+        self._begin(1)
+        self._say("The next Produce is slow.")
+        rule = {
+            "id": "late",
+            "point": "client.request",
+            "api": "Produce",
+            "transactional_id": self._id,
+        }
+        self._arm("hold", rule)
+        end_offset = self._end_offset
+        self._produce(max(1, self._finding.records), connection="slow", background="late")
+        late_records = self._end_offset - end_offset
+        self._wait("struck", "late")
+        self._end_offset = end_offset
+        self._end(is_commit=self.facts.last_outcome_is_commit or False)
+        if with_newer_coordinator:
+            self._move_coordinator_with_witness()
+        start_offset = self._end_offset
+        self._say("The Produce arrives.")
+        self._release("late")
+        self.steps.append({"only": "armed", "await": "late"})
+        self._end_offset += late_records
+        return start_offset
+
+    def _write_with_cut_off_entry(self) -> None:
+        """A transaction that its coordinator has forgotten, as in Z34."""
+        self._has_one_replica = True
+        self._guess(
+            "the last leader of the coordinator's partition was in sync and had not fetched the"
+            " entry yet"
+        )
+        self._init()
+        self._call(_PRODUCER, "begin")
+        self._say("The third replica of the coordinator's partition is slow to fetch.")
+        fetch = {"point": "peer.request", "api": "Fetch", "source": f"broker/{_THIRD_BROKER}"}
+        self._arm("hold", {"id": "third", **fetch})
+        self._wait("struck", {"rule": "third", "times": 2})
+        second = {"point": "peer.response", "api": "Fetch", "source": f"broker/{_LEADING_BROKER}"}
+        self._arm("arm", {"id": "second", **second, "action": {"do": "pass"}})
+        if self.facts.is_v2:
+            self._produce(max(1, self._finding.records), background="joining")
+        else:
+            partitions = str(self._partition)
+            self._call(_PRODUCER, "add-partitions", partitions=partitions, background="joining")
+        self._wait("struck", {"rule": "second", "times": 4})
+        self._say("The coordinator moves to the second replica, which has the entry.")
+        self._move_coordinator(_LEADING_BROKER)
+        self.steps.append({"wait-until": {"answered": "joining"}})
+        if self.facts.is_v2:
+            self._repeat_last_produce(only="armed")
+        else:
+            partitions = str(self._partition)
+            self._call(_PRODUCER, "add-partitions", only="armed", partitions=partitions)
+            self._produce(max(1, self._finding.records))
+        self._say("The coordinator moves to the third replica, which has not.")
+        self._move_coordinator(_THIRD_BROKER)
+        self._release("third")
+        self._call(_PRODUCER, "commit", only="disarmed")
+        state = {"id": self._id, "is": "CompleteCommit"}
+        self.steps.append({"only": "disarmed", "wait-until": {"transaction": state}})
+
+    def _move_coordinator_with_witness(self) -> None:
+        """Raise the coordinator's epoch, and have another producer write in it."""
+        self._guess("another producer showed the coordinator's new epoch")
+        home = partition_for(self._id, TRANSACTION_LOG_PARTITIONS)
+        witness_id = next(
+            name
+            for number in range(1_000)
+            if partition_for(name := f"witness-{number}", TRANSACTION_LOG_PARTITIONS) == home
+            and name != self._id
+        )
+        self.actors[_WITNESS] = {"plays": "wire", "transactional-id": witness_id}
+        self._say("The coordinator moves twice, and another producer writes.")
+        for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
+            self._move_coordinator(broker)
+        partition = str(self._partition)
+        self._call(_WITNESS, "init-producer-id")
+        self._call(_WITNESS, "begin")
+        self._call(_WITNESS, "add-partitions", partitions=partition)
+        self._call(_WITNESS, "produce", partition=partition, value="witness")
+        self._call(_WITNESS, "commit")
+        complete = {"id": witness_id, "is": "CompleteCommit"}
+        self.steps.append({"wait-until": {"transaction": complete}})
+        self._end_offset += 2
+
+    def _move_leader_as_found(self) -> None:
+        """Give the partition the new leaders that its leader epochs show."""
+        if self._has_one_replica:
+            return
+        moves = min(self.facts.leader_moves, LEADER_MOVES_MAX)
+        if moves < self.facts.leader_moves:
+            self._guess(f"{moves} of {self.facts.leader_moves} moves of the leader are enough")
+        for number in range(moves):
+            broker = _THIRD_BROKER if number % 2 == 0 else _LEADING_BROKER
+            self._cluster("move-leader", only="armed", partition=str(self._partition), to=broker)
+
+    # Steps of a transaction
+
+    def _init(self) -> None:
+        self._call(_PRODUCER, "init-producer-id")
+
+    def _begin(self, records: int, *, with_others: bool = True) -> None:
+        """Begin a transaction and write its records."""
+        others = self._others if with_others else []
+        self._call(_PRODUCER, "begin")
+        partitions = [str(partition) for partition in (self._partition, *others)]
+        self._call(_PRODUCER, "add-partitions", partitions=partitions)
+        if records:
+            self._produce(records)
+        for partition in others:
+            self._written += 1
+            value = f"record {self._written}"
+            self._call(_PRODUCER, "produce", partition=str(partition), value=value)
+
+    def _begin_elsewhere(self) -> None:
+        """Begin a transaction that leaves the partition alone."""
+        partition = str(TopicPartition(_ELSEWHERE, 0))
+        self._call(_PRODUCER, "begin")
+        self._call(_PRODUCER, "add-partitions", partitions=partition)
+        self._call(_PRODUCER, "produce", partition=partition, value="elsewhere")
+
+    def _produce(self, records: int, **fields: Any) -> None:
+        count = min(records, RECORDS_MAX)
+        if count < records:
+            self._guess(f"{count} of {records:,} records are enough")
+        values = [f"record {self._written + number}" for number in range(1, count + 1)]
+        self._written += count
+        self._end_offset += count
+        partition = str(self._partition)
+        self._call(_PRODUCER, "produce", partition=partition, values=values, **fields)
+
+    def _repeat_last_produce(self, **fields: Any) -> None:
+        """Send the last Produce again, as a client does that got an error."""
+        last_call = next(
+            step["call"] for step in reversed(self.steps) if step.get("call", {}).get("values")
+        )
+        self._call(
+            _PRODUCER,
+            "produce",
+            partition=last_call["partition"],
+            values=[*last_call["values"]],
+            sequence=0,
+            **fields,
+        )
+
+    def _end(self, *, is_commit: bool) -> None:
+        """End a transaction in order."""
+        self._call_end(is_commit=is_commit)
+        self._wait_complete(is_commit=is_commit)
+        self._end_offset += 1
+
+    def _call_end(self, *, is_commit: bool) -> None:
+        self._call(_PRODUCER, "commit" if is_commit else "abort")
+        if self.facts.is_v2 and self._mode == "TV2":
+            self._epoch += 1
+        self._marker_epoch = self._epoch
+
+    def _wait_complete(self, *, is_commit: bool) -> None:
+        state = "CompleteCommit" if is_commit else "CompleteAbort"
+        self.steps.append({"wait-until": {"transaction": {"id": self._id, "is": state}}})
+
+    def _write_marker(
+        self,
+        *,
+        is_commit: bool,
+        start_offset: int | None = None,
+        producer_id: int | None = None,
+        coordinator_epoch: int | None = None,
+    ) -> None:
+        """Let an operator write a marker for what is open since an offset, or for a producer id."""
+        outcome = "commit" if is_commit else "abort"
+        fields = {
+            "start-offset": start_offset,
+            "producer-id": producer_id,
+            "coordinator-epoch": coordinator_epoch,
+        }
+        fields = {name: number for name, number in fields.items() if number is not None}
+        self._say(f"An operator writes {outcome.upper()}.")
+        self._call(
+            _OPERATOR,
+            "abort",
+            only="armed",
+            partition=str(self._partition),
+            **fields,
+            epoch=self._marker_epoch,
+            decision=outcome,
+        )
+
+    # Single steps
+
+    def _say(self, sentence: str) -> None:
+        """Say it with the next step."""
+        self._sentence = sentence
+
+    def _call(self, who: str, do: str, *, only: str | None = None, **fields: Any) -> None:
+        self._add("call", {"who": who, "do": do, **fields}, only=only)
+
+    def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
+        self._add("cluster", {"do": do, **fields}, only=only)
+
+    def _move_coordinator(self, broker: int, *, only: str | None = "armed") -> None:
+        move: dict[str, Any] = {"coordinator-of": self._id, "to": broker}
+        self._cluster("move-leader", only=only, **move)
+
+    def _advance(self, duration: str) -> None:
+        self._add("advance", duration)
+
+    def _hold_markers(self, point: str, sentence: str) -> None:
+        self._say(sentence)
+        self._arm("hold", {**self._marker_rule("markers", point), "limit": 1})
+
+    def _marker_rule(self, rule_id: str, point: str) -> dict[str, Any]:
+        return {
+            "id": rule_id,
+            "point": point,
+            "api": "WriteTxnMarkers",
+            "topic": self._partition.topic,
+            "partition": self._partition.partition,
+        }
+
+    def _arm(self, kind: str, rule: Mapping[str, Any]) -> None:
+        self._add(kind, {**rule})
+
+    def _release(self, rule_id: str) -> None:
+        self._add("release", rule_id)
+
+    def _wait(self, condition: str, subject: object) -> None:
+        self.steps.append({"wait-until": {condition: subject}})
+
+    def _add(self, kind: str, content: object, *, only: str | None = None) -> None:
+        step: Step = {}
+        if only is not None:
+            step["only"] = only
+        if self._sentence:
+            step["say"], self._sentence = self._sentence, ""
+        self.steps.append({**step, kind: content})
+
+    def _guess(self, sentence: str) -> None:
+        if sentence not in self.guesses:
+            self.guesses.append(sentence)

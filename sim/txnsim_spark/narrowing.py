@@ -1,0 +1,361 @@
+"""Runs a query of Spark over log directories and reads only what it needs: its filters on topics,
+partitions, offsets and times become options of ``kafka_log``, and only its columns are made.
+
+Spark asks a source in Python for whole rows, and up to 4.3 keeps filters that such a source takes
+for the next query (docs/contributing/spark-pushed-filters.md). So the query is planned once over
+whole tables, which reads nothing; what the optimized plan wants of each table is taken together
+over all of its scans; and the query is planned anew over tables that are narrowed so. Filters stay
+in the query, so a bound that leaves out too little changes nothing. A plan that is not understood
+is not narrowed. ``query_plan`` does the same in DuckDB.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim_spark.options import (
+    END_TIMESTAMP,
+    ENDING_OFFSETS,
+    FORMAT,
+    START_TIMESTAMP,
+    STARTING_OFFSETS,
+    tables_with,
+)
+from txnsim_spark.scan.segments import replicas_in
+from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.stores.uris import is_in_object_store
+from txnsim_spark.views import TABLE_PREFIX, VIEWS, create_views, log_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+PARTITIONS_MAX: Final = 1_000
+"""More partitions than these get no bounds of offsets."""
+_LOWER: Final = {"GreaterThan", "GreaterThanOrEqual"}
+_UPPER: Final = {"LessThan", "LessThanOrEqual"}
+_MIRRORED: Final = {
+    "GreaterThan": "LessThan",
+    "GreaterThanOrEqual": "LessThanOrEqual",
+    "LessThan": "GreaterThan",
+    "LessThanOrEqual": "GreaterThanOrEqual",
+}
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scan wants of a table's rows; None for no bound."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    offset_min: int | None = None
+    offset_max: int | None = None
+    time_min_ms: int | None = None
+    time_max_ms: int | None = None
+
+    def both(self, other: Bounds) -> Bounds:
+        """The bounds of rows that are within both."""
+        return Bounds(
+            topics=_common(self.topics, other.topics),
+            partitions=_common(self.partitions, other.partitions),
+            offset_min=_largest(self.offset_min, other.offset_min),
+            offset_max=_smallest(self.offset_max, other.offset_max),
+            time_min_ms=_largest(self.time_min_ms, other.time_min_ms),
+            time_max_ms=_smallest(self.time_max_ms, other.time_max_ms),
+        )
+
+    def either(self, other: Bounds) -> Bounds:
+        """The bounds of rows that are within one of them, or both."""
+        return Bounds(
+            topics=_union(self.topics, other.topics),
+            partitions=_union(self.partitions, other.partitions),
+            offset_min=_if_both(min, self.offset_min, other.offset_min),
+            offset_max=_if_both(max, self.offset_max, other.offset_max),
+            time_min_ms=_if_both(min, self.time_min_ms, other.time_min_ms),
+            time_max_ms=_if_both(max, self.time_max_ms, other.time_max_ms),
+        )
+
+
+class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
+    """What all scans of a query want of a table."""
+
+    columns: frozenset[str] | None
+    """None for all of them."""
+    bounds: Bounds
+
+    def either(self, other: TableNeed) -> TableNeed:
+        return TableNeed(
+            columns=_union(self.columns, other.columns), bounds=self.bounds.either(other.bounds)
+        )
+
+
+def query_logs(
+    spark: SparkSession,
+    query: str,
+    *paths: str,
+    on_narrowing: Callable[[str], object] = _log.info,
+    **options: str,
+) -> DataFrame:
+    """Run a query over log directories, and read only what it needs.
+
+    The tables and views that the query names are created, whole, as ``register_log_views`` does.
+
+    Args:
+        spark: The session. One of Spark Connect shows no plan, so it reads whole tables.
+        query: One statement, over ``kafka_NAME`` and the views.
+        paths: Log directories, folders of them, or replicas' folders.
+        on_narrowing: Called with a line about each table that is not read whole; unless given, it
+            is logged at INFO.
+        options: Options of the data source; each applies to the tables that have it.
+
+    Returns:
+        The rows, as ``spark.sql`` gives them over whole tables.
+    """
+    table_names, view_names = _names_in(query)
+    views = {name: VIEWS[name] for name in VIEWS if name in view_names}
+    whole = {table: log_table(spark, table, paths, options) for table in table_names}
+    create_views(whole, spark, views)
+    rows = spark.sql(query)
+    narrowed = {}
+    for table, need in _needs_of(rows).items():
+        bounds = _options_of(table, need.bounds, paths, options)
+        if bounds or need.columns is not None:
+            on_narrowing(_narrowing_text(table, need, bounds))
+            narrowed[table] = log_table(spark, table, paths, {**options, **bounds}, need.columns)
+    if not narrowed:
+        return rows
+    create_views(narrowed, spark, views)
+    rows = spark.sql(query)
+    create_views(whole, spark, views)  # later queries find whole tables
+    return rows
+
+
+def _names_in(query: str) -> tuple[list[str], set[str]]:
+    """The tables and the views that a query names, or that views do which it names."""
+    names: set[str] = set()
+    texts = [query]
+    while texts:
+        words = set(re.findall(r"\w+", texts.pop().lower()))
+        new_views = (words & VIEWS.keys()) - names
+        names |= words
+        texts += [VIEWS[name] for name in new_views]
+    return [table for table in TABLES if f"{TABLE_PREFIX}{table}" in names], names & VIEWS.keys()
+
+
+def _narrowing_text(table: str, need: TableNeed, options: Mapping[str, str]) -> str:
+    columns = "all columns" if need.columns is None else ", ".join(sorted(need.columns)) or "counts"
+    bounds = "".join(f"; {name}={value}" for name, value in options.items())
+    return f"{TABLE_PREFIX}{table}: reads {columns}{bounds}"
+
+
+# Plans
+
+
+def _needs_of(rows: DataFrame) -> dict[str, TableNeed]:
+    """Table -> what the optimized plan wants of it; empty where the plan can't be seen."""
+    java_rows = getattr(rows, "_jdf", None)
+    if java_rows is None:
+        return {}
+    needs: dict[str, TableNeed] = {}
+    for table, need in _scans_below(java_rows.queryExecution().optimizedPlan(), ()):
+        needs[table] = need if table not in needs else needs[table].either(need)
+    return needs
+
+
+def _scans_below(node: Any, above: Sequence[Any]) -> Iterator[tuple[str, TableNeed]]:
+    """The scans of ``kafka_log`` in a plan, and in the plans of its subqueries.
+
+    Args:
+        node: A node of the plan.
+        above: The nodes above it, up to and with the first one that is no filter.
+    """
+    kind = _kind(node)
+    if kind == "DataSourceV2ScanRelation":
+        relation = node.relation()
+        if relation.table().name() == FORMAT:
+            table = relation.options().get("table") or "batches"
+            yield table, _need_of_scan(table, above)
+    for subquery in _items(node.subqueries()):
+        yield from _scans_below(subquery, ())
+    above_children = (*above, node) if kind == "Filter" else (node,)
+    for child in _items(node.children()):
+        yield from _scans_below(child, above_children)
+
+
+def _need_of_scan(table: str, above: Sequence[Any]) -> TableNeed:
+    """What a scan is wanted for, by the filters above it and the node above these."""
+    bounds = Bounds()
+    for node in above:
+        if _kind(node) == "Filter":
+            bounds = bounds.both(_bounds_of(table, node.condition()))
+    columns: frozenset[str] | None = None
+    if above and _kind(above[0]) in ("Project", "Aggregate"):
+        names = {
+            attribute.name() for node in above for attribute in _items(node.references().toSeq())
+        }
+        columns = frozenset(names) & {column.name for column in TABLES[table].columns}
+    return TableNeed(columns=columns, bounds=bounds)
+
+
+def _bounds_of(table: str, condition: Any) -> Bounds:
+    """The bounds that a condition implies."""
+    kind = _kind(condition)
+    if kind == "And":
+        return _bounds_of(table, condition.left()).both(_bounds_of(table, condition.right()))
+    if kind == "In":
+        values = [_literal(item) for item in _items(condition.list())]
+        name = _column(condition.value())
+        return _bounds_of_values(name, values) if None not in values else Bounds()
+    if kind == "InSet":
+        values = [_value(item) for item in _items(condition.hset().toSeq())]
+        return _bounds_of_values(_column(condition.child()), values)
+    if kind not in ("EqualTo", *_MIRRORED):
+        return Bounds()
+    name, value = _column(condition.left()), _literal(condition.right())
+    if name is None:
+        name, value = _column(condition.right()), _literal(condition.left())
+        kind = _MIRRORED.get(kind, kind)
+    if value is None:
+        return Bounds()
+    if kind == "EqualTo":
+        return _bounds_of_values(name, [value]).both(_bounds_of_number(table, name, kind, value))
+    return _bounds_of_number(table, name, kind, value)
+
+
+def _bounds_of_values(name: str | None, values: Sequence[object]) -> Bounds:
+    match name:
+        case "topic":
+            return Bounds(topics=frozenset(map(str, values)))
+        case "partition":
+            return Bounds(partitions=frozenset(int(str(value)) for value in values))
+    return Bounds()
+
+
+def _bounds_of_number(table: str, name: str | None, kind: str, value: object) -> Bounds:
+    """The bounds of a comparison with a number; a time is in milliseconds or microseconds."""
+    if not isinstance(value, int):
+        return Bounds()
+    is_lower, is_upper = kind in {*_LOWER, "EqualTo"}, kind in {*_UPPER, "EqualTo"}
+    if name in OFFSET_COLUMNS.get(table, ()):
+        return Bounds(
+            offset_min=value if is_lower else None, offset_max=value if is_upper else None
+        )
+    time_column = TIME_COLUMNS.get(table)
+    if time_column is None or name not in (time_column, time_column.removesuffix("_ms")):
+        return Bounds()
+    time_ms = value if name == time_column else value // 1_000
+    return Bounds(
+        time_min_ms=time_ms if is_lower else None, time_max_ms=time_ms if is_upper else None
+    )
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    for index in range(sequence.size()):
+        yield sequence.apply(index)
+
+
+def _column(expression: Any) -> str | None:
+    return str(expression.name()) if _kind(expression) == "AttributeReference" else None
+
+
+def _literal(expression: Any) -> object | None:
+    """The value of a literal; None for other expressions, and for null."""
+    return _value(expression.value()) if _kind(expression) == "Literal" else None
+
+
+def _value(value: Any) -> object | None:
+    return (
+        value if value is None or isinstance(value, (int, float, bool)) else str(value.toString())
+    )
+
+
+# Options
+
+
+def _options_of(
+    table: str, bounds: Bounds, paths: Iterable[str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """The options that leave out what no scan wants. Names that no directory has are left to the
+    filters: as an option they would be refused.
+    """
+    options: dict[str, str] = {}
+    if bounds.time_min_ms is not None:
+        options[START_TIMESTAMP] = str(bounds.time_min_ms)
+    if bounds.time_max_ms is not None:
+        options[END_TIMESTAMP] = str(bounds.time_max_ms + 1)
+    local_paths = [Path(path) for path in paths]
+    if not any(is_in_object_store(path) for path in paths):
+        options |= _options_of_places(bounds, local_paths)
+    given_names = {name.replace("_", "").lower() for name in given}
+    return {
+        name: value
+        for name, value in options.items()
+        if table in tables_with(name) and name.lower() not in given_names
+    }
+
+
+def _options_of_places(bounds: Bounds, paths: Sequence[Path]) -> dict[str, str]:
+    has_names = bounds.topics is not None or bounds.partitions is not None
+    has_offsets = bounds.offset_min is not None or bounds.offset_max is not None
+    if not has_names and not has_offsets:
+        return {}
+    places = {
+        (replica.topic, replica.partition)
+        for replica in replicas_in(paths)
+        if (bounds.topics is None or replica.topic in bounds.topics)
+        and (bounds.partitions is None or replica.partition in bounds.partitions)
+    }
+    if not places:
+        return {}
+    options: dict[str, str] = {}
+    if bounds.topics is not None:
+        options["topics"] = ",".join(sorted({topic for topic, _ in places}))
+    if bounds.partitions is not None:
+        options["partitions"] = ",".join(
+            str(number) for number in sorted({number for _, number in places})
+        )
+    if len(places) > PARTITIONS_MAX:
+        return options
+    for name, offset in (
+        (STARTING_OFFSETS, bounds.offset_min),
+        (ENDING_OFFSETS, None if bounds.offset_max is None else bounds.offset_max + 1),
+    ):
+        if offset is not None and offset >= 0:
+            offsets: defaultdict[str, dict[str, int]] = defaultdict(dict)
+            for topic, number in sorted(places):
+                offsets[topic][str(number)] = offset
+            options[name] = json.dumps(offsets)
+    return options
+
+
+def _common(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _union(left: frozenset[Any] | None, right: frozenset[Any] | None) -> frozenset[Any] | None:
+    return None if left is None or right is None else left | right
+
+
+def _largest(left: int | None, right: int | None) -> int | None:
+    return max((bound for bound in (left, right) if bound is not None), default=None)
+
+
+def _smallest(left: int | None, right: int | None) -> int | None:
+    return min((bound for bound in (left, right) if bound is not None), default=None)
+
+
+def _if_both(choose: Callable[[int, int], int], left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else choose(left, right)
