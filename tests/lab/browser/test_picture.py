@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import xml.etree.ElementTree as ElementTree
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -50,11 +54,11 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     page = new_page(server.http, viewport={"width": 1280, "height": 720}, unfolded=False)
     play_run(page, "z01", "V-")
     assert [text for text in page.evaluate(TEXTS) if not text.startswith("step ")] == [
-        "APPLICATION",
-        *("app/1 open", "asks to abort", "is aborted ✓"),
+        "APPLICATION · app",
+        *("open", "asks to abort", "aborted ✓"),
         "COORDINATOR · broker 2 ● up",
         *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty"),
-        "app/1 is over, no marker is owed",
+        "app is over; no marker is owed",
         "PARTITION payments-0 · broker 1 ● up",
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
         *("open from here · no marker will come", "readers stop here"),
@@ -212,9 +216,24 @@ def test_the_first_screen_shows_what_the_button_makes(
         page.evaluate("(number) => void __page['player.js'].goToStep(number)", number)
         page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
         made_events.append(page.evaluate(MADE, number))
+    if os.environ.get("TXNSIM_KEEP_STAGES"):
+        keep_hang(made_events)
+        shown_events = made_events
     assert [without_time(event) for event in made_events] == [
         without_time(event) for event in shown_events
     ]
+
+
+def keep_hang(steps: list[dict[str, Any]]) -> None:
+    """Write the steps of the first screen anew."""
+    module = resources.files("txnsim_lab") / "http/page/static/hang.js"
+    text = module.read_text("utf-8")
+    beginning = text[: text.index("export const")]
+    rows = "".join(
+        f"  {json.dumps(step, ensure_ascii=False, separators=(',', ':'))},\n" for step in steps
+    )
+    rows = re.sub(r", held [0-9.]+ s", ", held", rows)
+    Path(str(module)).write_text(f"{beginning}export const HANG_STORY = [\n{rows}];\n", "utf-8")
 
 
 def without_time(step: dict[str, Any]) -> str:
@@ -250,7 +269,7 @@ def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
     page.wait_for_selector("[data-verdict=hangs]")
     page.wait_for_selector("#play[aria-pressed=false]")
     page.click("#prevent")
-    page.wait_for_selector("#difference:has-text('With V+')")
+    page.wait_for_selector("#difference:has-text('with verification:')")
 
 
 # Lessons

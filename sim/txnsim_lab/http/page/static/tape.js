@@ -25,6 +25,7 @@ function makeTape(tp, untilIndex, lso, startOffset) {
   const writeIndices = leaderWritesOf(tp);
   const tapeCells = [];
   const outcomeByProducer = new Map(); // producer id -> how its next marker ends the transaction: committed, aborted
+  const endByProducer = new Map(); // producer id -> the offset of that marker
   const nextMarkerByProducer = new Map(); // producer id -> the cell of its next marker, if no batch of the producer lies between
   let cutOffset = Infinity; // offsets from here on are missing in the log of a later leader
   const cellOf = (eventIndex) => {
@@ -32,9 +33,12 @@ function makeTape(tp, untilIndex, lso, startOffset) {
     const { d, i, tx } = event;
     const isMarker = event.k === "marker.written";
     const { first, last } = offsetsOf(event);
-    if (isMarker) outcomeByProducer.set(d.pid, d.committed ? "committed" : "aborted");
+    if (isMarker) {
+      outcomeByProducer.set(d.pid, d.committed ? "committed" : "aborted");
+      endByProducer.set(d.pid, d.offset);
+    }
     const batchOutcome = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (outcomeByProducer.get(d.pid) ?? "open") : "plain";
-    return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how: batchOutcome, event, isMarker, t: transactionOf(event) };
+    return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how: batchOutcome, endedAt: d.txn ? endByProducer.get(d.pid) : undefined, event, isMarker, t: transactionOf(event) };
   };
   let writeNumber = countUpTo(writeIndices, untilIndex) - 1;
   for (; writeNumber >= 0 && tapeCells.length < TAPE_CELLS_MAX; writeNumber -= 1) {

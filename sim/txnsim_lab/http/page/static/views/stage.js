@@ -7,11 +7,10 @@ import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, sharersAt, sharing, stepAt } from "../stage.js";
+import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { transactionBegunUntil, transactionLabel, tapeOf } from "../tape.js";
+import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
-import { StreamsMembers } from "./cluster.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -20,7 +19,7 @@ import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
 import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
-import { CoordinatorBelief, MESSAGE_STATUS_WORDS, readersSentence } from "./strip.js";
+import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { READING } from "./verdict.js";
 import { goToLastMove } from "./why.js";
@@ -38,8 +37,8 @@ export function Stage() {
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
       ${!askedFact.value && html`
-      <${DueMessages} now=${now} index=${index} />
-      <${StreamsMembers} members=${now.streams} />
+      <${DueMessages} shownMoment=${shownMoment} />
+      <${StreamsGroups} groups=${shownMoment.said?.words.streams_groups ?? {}} />
       <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${openVerdicts} /><//>`}`}
     </div></div>`;
 }
@@ -61,25 +60,29 @@ function StagePicture({ shownMoment, order: openVerdicts }) {
   return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
 }
 
-/** Messages that are under way now, and can be released or dropped. */
-function DueMessages({ now, index }) {
-  const dueMessages = messages(now, index).filter((message) => message.isDue);
-  return dueMessages.length > 0 && html`<section class="way due" aria-label="On its way now"><h2>On its way</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
+/** Messages that are held, owed or under way now; some can be released or dropped. */
+function DueMessages({ shownMoment: { now, index, said } }) {
+  const dueMessages = messages(now, index, said?.words.markers).filter((message) => message.isDue);
+  return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
 }
+
+/** What members of streams groups run and wait for, in the server's words. */
+const StreamsGroups = ({ groups }) => Object.entries(groups).map(([name, sentences]) => html`<section class="believes streams" key=${name} data-group=${name}><h2>Streams group ${name}</h2><ul>${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul></section>`);
 
 function Details({ shownMoment, order: openVerdicts }) {
   const { now, index } = shownMoment;
   const transactionalIds = idsOf(now, openVerdicts, showsHangingOnly.value);
   const partitionNames = partitionsOf(now, openVerdicts, showsHangingOnly.value);
+  const saidWords = shownMoment.said?.words;
   return html`
     ${(showsHangingOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
     <section class="believes" id="application"><h2>The application knows</h2>
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} index=${index} applications=${shownMoment.said?.applications ?? {}} />`)}</section>
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${saidWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} isShort=${id !== chosenTransactionalId.value && !isBusy(now, openVerdicts, id) && isBusy(now, openVerdicts, transactionalIds[0])} />`)}
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !isBusy(now, openVerdicts, id) && isBusy(now, openVerdicts, transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
-    <${RecentMessages} now=${now} index=${index} />
+    <${RecentMessages} shownMoment=${shownMoment} />
     <section class="believes"><h2>The partition believes</h2>
       ${partitionNames.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "Nothing is written yet."}</p>`}
       <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${openVerdicts} /></section>`;
@@ -130,17 +133,14 @@ function Story({ index }) {
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with verification</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
 
-/** What the application of a transactional id knows of the end that it asked for last, in the judge's words. */
-function ApplicationBelief({ id, index, applications }) {
-  const newestTransaction = transactionBegunUntil(id, index);
-  return newestTransaction && html`<p class="knows"><b>${transactionLabel(newestTransaction)}</b> ${applications[id]?.asked_at >= events[newestTransaction.index].i ? applications[id].sentence : "It has not asked to end it."}</p>`;
-}
+/** What the application of a transactional id knows of its newest transaction, in the judge's words. */
+const ApplicationBelief = ({ id, application }) => application && html`<p class="knows"><b>${id}</b> ${application.sentence}</p>`;
 
 // Between
 
 /** Messages that were delivered, lost or refused a moment ago, and clients that have sent requests lately. */
-function RecentMessages({ now, index }) {
-  const recentMessages = messages(now, index).filter((message) => !message.isDue);
+function RecentMessages({ shownMoment: { now, index, said } }) {
+  const recentMessages = messages(now, index, said?.words.markers).filter((message) => !message.isDue);
   const recentClients = clientsAt(index);
   return html`<section class="way" aria-label="A moment ago"><h2>A moment ago</h2>
     ${recentMessages.length ? html`<ul>${recentMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
@@ -156,7 +156,7 @@ function Message({ message, now }) {
   return html`<li class=${`message ${how}`}>
     <span class="end-of">${message.from}</span>
     <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${message.label}</button> ${message.said}</span>
-      <span class="how">${MESSAGE_STATUS_WORDS[how]}${rule ? ` by ${rule}` : ""}${times > 1 ? `, ${times} times` : ""}</span></span>
+      <span class="how">${message.status}${times > 1 ? `, ${times} times` : ""}</span></span>
     <span class="end-of">${message.to}</span>
     ${isHeld && canChangeCluster.value && html`<button onClick=${() => releaseHeld(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
     ${isOpen && html`<p class="doing">${since && html`<${EventLink} i=${since.i} />`}
@@ -206,7 +206,7 @@ function Partition({ tp, shownMoment, isFocus }) {
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
     <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
-    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${sharersAt(now, tp, judged).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
+    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${(shownMoment.said?.words.share_groups[tp] ?? []).map((sentence) => html`<span class="end-of">▲ ${sentence}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
 }
 
 // Nothing yet
@@ -285,7 +285,7 @@ function FirstScreen() {
   const isLive = traceOrigin.value.kind === "live";
   const { says, it } = HANG_STORY[step];
   const [pause, resume] = [() => hold(true), () => hold(prefersReducedMotion())];
-  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then its readers wait for ever.</h2>
+  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume}>
       <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
       <p class="says">Step ${step + 1} of ${HANG_STORY.length} · ${says}</p>
