@@ -8,7 +8,7 @@ import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, 
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, stepAt } from "../stage.js";
-import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
@@ -214,7 +214,10 @@ function Partition({ tp, shownMoment, isFocus }) {
 function EmptyStage() {
   const { kind } = traceOrigin.value;
   if (kind === "site") return html`<${FirstScreen} />`;
-  if (kind === "live" && connectionState.value !== "live" && !events.length) return html`<section class="why"><h2>${READING}</h2></section>`;
+  if (kind === "live" && connectionState.value !== "live" && !events.length) {
+    return html`<section class="why" id="reading" role="status"><h2>Reading what the cluster has recorded …</h2><p>${readEventCount.value ? `${readEventCount.value.toLocaleString("en")} events so far. ` : ""}${presentAnswer.value ? "The verdict above is the present one." : ""}</p>
+      <${PartitionTable} partitions=${presentAnswer.value?.partitions ?? []} /></section>`;
+  }
   if (kind !== "live") {
     return html`<section class="why"><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }
