@@ -203,7 +203,7 @@ def unrecorded_sentence(*, is_open: bool) -> str:
 
 
 def coordinator_sentence(
-    transactional_id: str, state: str, *, owed_count: int, has_ended: bool
+    transactional_id: str, state: str, *, owed_count: int, last_outcome: bool | None
 ) -> str:
     """What a coordinator has of a transactional id, without a full stop.
 
@@ -211,7 +211,8 @@ def coordinator_sentence(
         transactional_id: The id.
         state: The state's name.
         owed_count: Number of markers that it owes.
-        has_ended: Whether a transaction of the id is known to have ended.
+        last_outcome: Whether its last transaction was committed; None if none is known to have
+            ended.
     """
     markers = {0: "no marker is owed", 1: "its marker is owed"}.get(
         owed_count, f"{owed_count} markers are owed"
@@ -227,8 +228,10 @@ def coordinator_sentence(
         case "CompleteCommit" | "CompleteAbort":
             outcome = "committed" if state == "CompleteCommit" else "aborted"
             return f"{transactional_id} is over: {outcome}; {markers}"
-    if has_ended:
-        return f"{transactional_id} is over; {markers}"
+    if last_outcome is not None:
+        return (
+            f"{transactional_id} is over: {'committed' if last_outcome else 'aborted'}; {markers}"
+        )
     return f"{transactional_id} has begun no transaction"
 
 

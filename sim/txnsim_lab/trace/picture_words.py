@@ -72,7 +72,7 @@ def picture_words(
                 transactional_id,
                 transaction["state"],
                 owed_count=owed_counts.get(transactional_id, 0),
-                has_ended=transactional_id in followed.faults_and_decisions.ended,
+                last_outcome=_last_outcome(followed, transactional_id, transaction),
             )
             for transactional_id, transaction in transactions.items()
         },
@@ -85,6 +85,14 @@ def picture_words(
         share_groups=_share_groups(followed, partitions),
         streams_groups=_streams_groups(followed),
     )
+
+
+def _last_outcome(
+    followed: FollowedTrace, transactional_id: str, transaction: dict[str, Any]
+) -> bool | None:
+    known = followed.faults_and_decisions
+    decisions = known.decisions.get(transaction["pid"])
+    return decisions[-1].is_commit if decisions and transactional_id in known.ended else None
 
 
 def _share_groups(

@@ -41,8 +41,8 @@ SETTLED_MOMENT: Final = f"""async ({{ patienceMs, position }}) => {{
   }}
   return look();
 }}"""
-"""What is shown once the page has come to a position (null: once it knows that nothing is recorded),
-or at the end of one's patience.
+"""What is shown once the page has come to a position, or at the end of one's patience. Without a
+position: once the page knows that nothing is recorded.
 """
 SAYS_ITS_AGE: Final = re.compile(
     r"behind|recording stopped at #\d+|nothing is recorded|no answer|does not answer|connecting"

@@ -58,7 +58,7 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
         *("open", "asks to abort", "aborted ✓"),
         "COORDINATOR · broker 2 ● up",
         *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty"),
-        "app is over; no marker is owed",
+        "app is over: aborted; no marker is owed",
         "PARTITION payments-0 · broker 1 ● up",
         *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
         *("open from here · no marker will come", "readers stop here"),
@@ -121,7 +121,7 @@ def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its
     texts = page.evaluate(TEXTS)
     assert "…" in texts, "the oldest records are left out, so that the text stays large"
     assert texts.index("✓ COMMIT") < texts.index("app/2 aborted ✕"), "one ends each way"
-    page.locator(".drawn .batch.ABORT").first.click()
+    page.locator(".drawn .batch.COMMIT.wrong-data").click()
     event = page.evaluate("__sim.events[__sim.at.value]")
     assert (event["k"], event["d"]["tp"]) == ("marker.written", "t-0")
 
@@ -267,7 +267,7 @@ def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
     page.wait_for_selector("[data-verdict=hangs]")
     page.wait_for_selector("#play[aria-pressed=false]")
     page.click("#prevent")
-    page.wait_for_selector("#difference:has-text('with verification:')")
+    page.wait_for_selector("#difference:has-text('With verification:')")
 
 
 # Lessons

@@ -186,10 +186,10 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     page.keyboard.press("Home")
     page.click("#compare")
     difference = page.wait_for_selector("#difference b").inner_text()
-    assert difference.startswith("They differ first in “The held request is released.")
+    assert difference.startswith("They differ first in step 6.")
     assert difference.endswith(
-        "without verification: app hangs on payments-0: readers get nothing from offset 1 on."
-        " transactions v2: Produce is refused with INVALID_PRODUCER_EPOCH."
+        "Without verification: app hangs on payments-0: readers get nothing from offset 1 on."
+        " Transactions v2: Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     own_side, other_side = page.locator(".side").all()
     own_side.locator(".verdict.hangs").wait_for()
@@ -266,7 +266,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector("#verdict.hangs")
     # The one that hangs is in full, others are a line; the tape was pushed off the screen.
     page.wait_for_function(
-        ONE_IN_FULL, arg="billing Empty billing/1 billing is over; no marker is owed."
+        ONE_IN_FULL, arg="billing Empty billing/1 billing is over: aborted; no marker is owed."
     )
     page.click("#repair")
     page.wait_for_selector("#verdict.healthy")
@@ -400,8 +400,8 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     reason = page.get_attribute(".partition dt:last-of-type", "title")
     assert "does not tell how far the followers are" in reason
     play_run(page, "z27", "V+/4.3")  # one
-    assert "high watermark\n1" in " ".join(page.locator(".partition dl").all_inner_texts())
-    assert "HW 1" in " ".join(page.locator(".tape").all_inner_texts())
+    assert "high watermark\n2\nlog end\n2" in " ".join(page.locator(".partition dl").all_inner_texts())
+    assert "HW 2" in " ".join(page.locator(".tape").all_inner_texts())
 
 
 LOG, COORDINATOR, OFFSETS = "broker/1/log/t-0", "broker/1/txn/0", "__consumer_offsets-1"

@@ -215,7 +215,7 @@ function QuestionPart({ part, playedLesson }) {
       <button id="lesson-done" class="primary" disabled=${isRunBusy.value} onClick=${() => runTask(() => showClusterAnswer(playedLesson.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
   }
   return html`<p>${fillAddresses(part.say)}</p><${PartCode} part=${part} />
-    ${part.watch && html`<p class="watch"><b>Watch for</b> ${part.watch}.</p>`}
+    ${part.watch && html`<p class="watch"><b>Watch for:</b> ${part.watch}.</p>`}
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask

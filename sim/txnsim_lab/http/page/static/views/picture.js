@@ -114,7 +114,7 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log) => html`<${LogPicture} key=${log.tp} log=${log} arrows=${flights.map(({ curve }) => curve).filter(({ end, isShort }) => !isShort && end[1] === log.top + 14)} isStill=${isStill} />`)}
-    ${flights.map(({ flight, curve }) => html`<${FlightLabel} key=${flightKey(flight)} flight=${flight} curve=${curve} width=${width} />`)}
+    ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
 }
 
@@ -177,11 +177,19 @@ const FlightCurve = ({ flight, curve: { start, bend, end, isShort } }) => {
     ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
 };
 
-/** The label of a flight, beside the end of its curve. */
-function FlightLabel({ flight, curve, width }) {
-  if (flight.log > 0 && flight.how === "delivered") return null; // the same label as at the first log
-  const labelText = shortenText(flight.label, 30);
-  const labelWidth = textWidth(labelText) + 20;
-  const [x, y] = [Math.max(0, Math.min(curve.end[0] + 8, width - labelWidth)), curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62)];
-  return html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${labelWidth} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${labelText}</text></g>`;
+/** The labels of flights, beside the ends of their curves; one that would lie on another stands right of it. */
+function flightLabels(flights, width) {
+  const labels = [];
+  for (const { flight, curve } of flights) {
+    if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
+    const text = shortenText(flight.label, 30);
+    const labelWidth = textWidth(text) + 20;
+    const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
+    let x = curve.end[0] + 8;
+    for (const other of labels) if (Math.abs(other.y - y) < 28 && x < other.x + other.width && other.x < x + labelWidth) x = other.x + other.width + 4;
+    labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
+  }
+  return labels;
 }
+
+const FlightLabel = ({ label: { flight, text, x, y, width } }) => html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${width} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${text}</text></g>`;

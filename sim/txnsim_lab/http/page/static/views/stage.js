@@ -8,7 +8,7 @@ import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, 
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, stepAt } from "../stage.js";
-import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
@@ -123,7 +123,7 @@ function Story({ index }) {
     const listElement = listRef.current;
     const currentItem = listElement?.querySelector(".now");
     if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
-  }, [shownStep, noteIndices.length]);
+  }, [shownStep, noteIndices.length, isPresenting.value]);
   if (!noteIndices.length) return null;
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>

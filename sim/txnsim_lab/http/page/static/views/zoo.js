@@ -41,7 +41,7 @@ export function Zoo() {
 </p>
     <dl class="generations">${Object.values(GENERATIONS).map(([name, meaning]) => html`<div><dt>${name}</dt><dd>${meaning}</dd></div>`)}
       <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
-    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>
+    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>${" "}
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
     ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
