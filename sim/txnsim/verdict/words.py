@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.shell_text import ShellText, continued, option
+from txnsim.shell_text import ShellText, command_line, continued, option
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -245,6 +245,69 @@ def marker_status(owed: OwedMarker) -> str:
         MarkerSending.ABANDONED: "not sent again",
         MarkerSending.UNTOLD: "owed",
     }[owed.sending]
+
+
+def repeated_marker_reason(*, is_of_later_coordinator: bool) -> str:
+    """Why a marker was written a second time; without a full stop."""
+    if is_of_later_coordinator:
+        return "its coordinator was loaded anew, and did not know that it is written"
+    return "its coordinator had no answer to the one before"
+
+
+# On a real cluster
+
+
+class RealKafkaAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """How a transaction that hangs is noticed, ended and prevented with Kafka's own tools (KIP-664,
+    KIP-890).
+    """
+
+    notice: str
+    find_command: ShellText
+    end: str
+    """What speaks against ending it with Kafka's tool; empty if nothing does."""
+    end_command: ShellText | None
+    prevent: str
+
+
+_KAFKA_TOOL: Final = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
+
+
+def real_kafka_advice(
+    partition: TopicPartition, stands_at: int, *, is_commit: bool
+) -> RealKafkaAdvice:
+    """What to do about a transaction that hangs on a real cluster.
+
+    Args:
+        partition: The partition.
+        stands_at: Where readers stand.
+        is_commit: Whether its coordinator has committed it.
+    """
+    place = (*option("--topic", partition.topic), *option("--partition", partition.partition))
+    return RealKafkaAdvice(
+        notice=(
+            "The lag of read_committed groups stays, and the metric"
+            " PartitionsWithLateTransactionsCount leaves 0."
+        ),
+        find_command=command_line(*_KAFKA_TOOL, "find-hanging", *place),
+        end=(
+            "This tool writes ABORT alone, and this transaction was committed: its records would"
+            " be lost."
+            if is_commit
+            else ""
+        ),
+        end_command=(
+            None
+            if is_commit
+            else command_line(
+                *_KAFKA_TOOL, "abort", *place, *option("--start-offset", str(stands_at))
+            )
+        ),
+        prevent=(
+            "Brokers from 3.6 on verify (transaction.partition.verification.enable, on by"
+            " default). From 4.0 on raise transaction.version to 2, with clients that speak it."
+        ),
+    )
 
 
 # Groups

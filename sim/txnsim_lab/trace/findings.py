@@ -14,9 +14,9 @@ from txnsim.runtime.trace import Event
 from txnsim.trace.story import transactional_id_of
 from txnsim.trace.trace_file import Recording
 from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace._story_steps import StoryStep, step_at, story_steps
 from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import TraceState
-from txnsim_lab.trace.story_steps import StoryStep, step_at, story_steps
 
 VIOLATION_KIND: Final = "check.violation"
 _STATE_RE: Final = re.compile(r"(?P<id>\S+) has been (?P<state>\w+) for ")

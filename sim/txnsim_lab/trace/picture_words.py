@@ -12,7 +12,7 @@ import msgspec
 from txnsim.verdict import words
 from txnsim.verdict.facts import ClusterFacts, MarkerSending
 from txnsim.verdict.judge import PartitionVerdict
-from txnsim_lab.trace.applications import ApplicationView
+from txnsim_lab.trace._applications import ApplicationView
 from txnsim_lab.trace.followed_trace import FollowedTrace
 
 MarkerPlace = Literal["owed", "held", "refused"]
@@ -40,6 +40,8 @@ class PictureWords(msgspec.Struct, frozen=True, kw_only=True):
     """Transactional id -> what its coordinator has."""
     markers: dict[str, MarkerWords]
     """Transactional id, a space, partition -> the marker that is owed there."""
+    repeated_markers: dict[str, str]
+    """Partition, a space, offset of a marker that was written a second time -> why."""
     share_groups: dict[str, tuple[str, ...]]
     """Partition -> a sentence on each share group of it."""
     streams_groups: dict[str, tuple[str, ...]]
@@ -81,6 +83,10 @@ def picture_words(
                 how=_PLACES.get(owed.sending, "owed"), text=words.marker_status(owed)
             )
             for owed in facts.owed_markers
+        },
+        repeated_markers={
+            f"{partition} {offset}": words.repeated_marker_reason(is_of_later_coordinator=is_later)
+            for (partition, offset), is_later in followed.repeated_markers.items()
         },
         share_groups=_share_groups(followed, partitions),
         streams_groups=_streams_groups(followed),

@@ -14,9 +14,9 @@ import msgspec
 from txnsim.runtime.trace import Event
 from txnsim.trace.trace_file import Recording
 from txnsim.verdict.judge import PartitionVerdict, judge_cluster
+from txnsim_lab.trace._story_steps import StoryStep, story_steps
 from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import TraceState
-from txnsim_lab.trace.story_steps import StoryStep, story_steps
 
 RETRIED_ERRORS: Final = frozenset(
     {

@@ -400,7 +400,8 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     reason = page.get_attribute(".partition dt:last-of-type", "title")
     assert "does not tell how far the followers are" in reason
     play_run(page, "z27", "V+/4.3")  # one
-    assert "high watermark\n2\nlog end\n2" in " ".join(page.locator(".partition dl").all_inner_texts())
+    figures = " ".join(page.locator(".partition dl").all_inner_texts())
+    assert "high watermark\n2\nlog end\n2" in figures
     assert "HW 2" in " ".join(page.locator(".tape").all_inner_texts())
 
 

@@ -8,7 +8,7 @@ from tests.support.small_trace import small
 from tests.support.traces import recording_of_run
 from txnsim.types import TopicPartition
 from txnsim.verdict.judge import VerdictState, judge_cluster
-from txnsim_lab.trace.applications import Applications
+from txnsim_lab.trace._applications import Applications
 from txnsim_lab.trace.followed_trace import FollowedTrace
 
 T_0 = TopicPartition("t", 0)

@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.traces import recording_of_run
 from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace._story_steps import step_at, story_steps
 from txnsim_lab.trace.findings import findings
 from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.run_difference import run_difference
-from txnsim_lab.trace.story_steps import step_at, story_steps
 
 
 @pytest.mark.parametrize(

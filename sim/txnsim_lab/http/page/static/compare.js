@@ -28,9 +28,9 @@ export function indexInOtherRun({ trace: otherTrace, rows }, index) {
  *  `likeSide`: the side whose transactional id is drawn here, too. */
 export const comparedSide = (trace, index, { open, said = null }, likeSide = null) => withTrace(trace, () => {
   const clusterState = stateAt(index);
-  const transactionalIds = idsOf(clusterState, open).slice(0, SHOWN_MAX);
-  const partitionNames = partitionsOf(clusterState, open).slice(0, SHOWN_MAX);
-  const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : (open.find((verdict) => transactionalIds.includes(verdict.transactional_id))?.transactional_id ?? transactionalIds[0]);
+  const transactionalIds = idsOf(clusterState, said?.verdict).slice(0, SHOWN_MAX);
+  const partitionNames = partitionsOf(clusterState, said?.verdict).slice(0, SHOWN_MAX);
+  const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : transactionalIds[0];
   return {
     index, now: clusterState, open, id: shownId,
     drawn: pictureOf({ now: clusterState, index, said }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),

@@ -24,8 +24,6 @@ const CLIENTS_MAX = 8;
 export const HOUSEKEEPING = new Set(["IncrementalAlterConfigs", "DescribeConfigs", "DescribeTransactions", "ListTransactions", "DescribeProducers", "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry", "DescribeCluster"]);
 /** What clients and coordinators send about transactions; the rest is housekeeping. */
 export const TXN_APIS = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
-export const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
-export const NO_TROUBLE = 4;
 const MESSAGE_STATUS_WORDS = { held: "held", delayed: "delayed", released: "was held, released", owed: "owed", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };
 
 /** The step of the story that an index lies in: {number, from, to}; null before the first. */
@@ -36,36 +34,28 @@ export function stepAt(index) {
   return { number, from: storyNotes()[number - 1], to: (next ?? events.length) - 1 };
 }
 
-const rankOf = (one) => TROUBLE[one.verdict] ?? TROUBLE.unknown;
-
 const byName = new Intl.Collator("en", { numeric: true }).compare;
+const NO_VERDICT = { partitions: [], unfinished: [] };
+const withRest = (names, rest) => [...new Set([...names, ...rest.sort(byName)])];
 
-/** In trouble first, then by name; where only what hangs is wanted, nothing else. */
-function ranked(some, open, nameOf, least, isHanging) {
-  const rank = new Map(some.map((name) => [name, least(name)]));
-  for (const one of open) rank.set(nameOf(one), Math.min(rank.get(nameOf(one)) ?? NO_TROUBLE, rankOf(one)));
-  const wanted = isHanging ? some.filter((name) => rank.get(name) < TROUBLE.decided) : some;
-  return wanted.sort((a, b) => rank.get(a) - rank.get(b) || byName(a, b));
-}
-
-/** What its coordinator alone says of a transactional id. */
-export function underWay(now, id) {
-  const { state } = now.transactions[id];
-  return state.startsWith("Prepare") ? TROUBLE.decided : state === "Ongoing" ? TROUBLE.alive : NO_TROUBLE;
+/** Transactional ids of which the judge tells something, what hangs first. */
+export function busyIds(verdict) {
+  const { partitions, unfinished } = verdict ?? NO_VERDICT;
+  const told = [...partitions.flatMap((judged) => judged.open_txns), ...unfinished];
+  return [...new Set([...told.filter(({ state }) => state === "hangs"), ...told].map((txn) => txn.transactional_id))];
 }
 
 /** Transactional ids, those in trouble first; or only those of which something hangs. */
-export const idsOf = (now, open, isHanging = false) => ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => underWay(now, id), isHanging);
-
-/** Whether a transactional id has something open, at its coordinator or on a partition. */
-export const isBusy = (now, open, id) => underWay(now, id) < NO_TROUBLE || open.some((one) => one.transactional_id === id);
+export function idsOf(now, verdict, isHanging = false) {
+  const hanging = new Set((verdict ?? NO_VERDICT).partitions.flatMap((judged) => judged.open_txns.filter(({ state }) => state === "hangs").map((txn) => txn.transactional_id)));
+  return withRest(busyIds(verdict), Object.keys(now.transactions)).filter((id) => id in now.transactions && (!isHanging || hanging.has(id)));
+}
 
 /** Partitions of users, and others where a transaction hangs, those in trouble first; or only where one hangs. */
-export function partitionsOf(now, open, isHanging = false) {
-  const hang = new Set(open.filter((one) => one.verdict === "hanging").map((one) => one.partition));
-  const owed = new Set(owedIn(now).map(({ tp }) => tp));
-  const least = (tp) => (owed.has(tp) ? TROUBLE.decided : now.logs[tp].lso < now.logs[tp].end ? TROUBLE.alive : NO_TROUBLE);
-  return ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__") || hang.has(tp)), open, (one) => one.partition, least, isHanging);
+export function partitionsOf(now, verdict, isHanging = false) {
+  const hanging = new Set((verdict ?? NO_VERDICT).partitions.filter((judged) => judged.open_txns.some(({ state }) => state === "hangs")).map(({ partition }) => partition));
+  const names = withRest((verdict ?? NO_VERDICT).partitions.map(({ partition }) => partition), Object.keys(now.logs));
+  return names.filter((tp) => tp in now.logs && (hanging.has(tp) || (!isHanging && !tp.startsWith("__"))));
 }
 
 /** Markers that coordinators owe: whose, where, and how they stand. */

@@ -26,7 +26,6 @@ function makeTape(tp, untilIndex, lso, startOffset) {
   const tapeCells = [];
   const outcomeByProducer = new Map(); // producer id -> how its next marker ends the transaction: committed, aborted
   const endByProducer = new Map(); // producer id -> the offset of that marker
-  const nextMarkerByProducer = new Map(); // producer id -> the cell of its next marker, if no batch of the producer lies between
   let cutOffset = Infinity; // offsets from here on are missing in the log of a later leader
   const cellOf = (eventIndex) => {
     const event = events[eventIndex];
@@ -50,10 +49,6 @@ function makeTape(tp, untilIndex, lso, startOffset) {
       break;
     }
     const cell = cellOf(writeIndices[writeNumber]);
-    const nextMarker = nextMarkerByProducer.get(cell.pid);
-    if (cell.isMarker && nextMarker?.how === cell.how && nextMarker.epoch === cell.epoch) nextMarker.repeatReason = repeatReason(event, nextMarker.event);
-    if (cell.isMarker) nextMarkerByProducer.set(cell.pid, cell);
-    else nextMarkerByProducer.delete(cell.pid);
     tapeCells.push(cell);
   }
   const lsoWrite = writeNumber >= 0 && tapeCells.at(-1).first > lso ? writeContaining(tp, writeNumber, lso, cutOffset) : null;
@@ -89,11 +84,6 @@ function writeContaining(tp, newest, offset, cut) {
   }
   return null;
 }
-
-/** Why a marker was written a second time. */
-const repeatReason = (earlierMarkerEvent, laterMarkerEvent) => (laterMarkerEvent.d.coordinator_epoch > earlierMarkerEvent.d.coordinator_epoch
-  ? "its coordinator was loaded anew, and did not know that it is written"
-  : "its coordinator had no answer to the one before");
 
 /** For each cell, and for the log end after them, the open transactions there, one per row: {part, t, pid}. `part`
  *  tells whether the bracket begins here (from), goes on (in) or ends (to), as it does at the producer's marker. */

@@ -7,7 +7,7 @@ import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, stepAt } from "../stage.js";
+import { SHOWN_MAX, clientsAt, coordinated, busyIds, highWatermark, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
@@ -27,36 +27,36 @@ import { goToLastMove } from "./why.js";
 export function Stage() {
   const shownMoment = judgedMoment.value;
   const { now, index } = shownMoment;
-  const openVerdicts = explanation.value?.open ?? []; // until there is a new explanation, the order is by the last one
+  const order = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
   const isStageEmpty = !hasUserData(now);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${explanation.value?.verdict?.partitions ?? []} shownName=${focusedPartitionOf(now, openVerdicts)} />`}
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(now, order)} />`}
       ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
-      <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
+      <${StagePicture} shownMoment=${shownMoment} order=${order} />
       ${!askedFact.value && html`
       <${DueMessages} shownMoment=${shownMoment} />
       <${StreamsGroups} groups=${shownMoment.said?.words.streams_groups ?? {}} />
-      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${openVerdicts} /><//>`}`}
+      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${order} /><//>`}`}
     </div></div>`;
 }
 
 /** What the picture shows: {id, tps}: a transactional id and partitions, as chosen or those in most
  *  trouble. */
-function pictureFocus({ now, index }, openVerdicts) {
-  const [ids, partitions] = [idsOf(now, openVerdicts), partitionsOf(now, openVerdicts)];
-  const focusedPartition = focusedPartitionOf(now, openVerdicts);
+function pictureFocus({ now, index }, order) {
+  const [ids, partitions] = [idsOf(now, order), partitionsOf(now, order)];
+  const focusedPartition = focusedPartitionOf(now, order);
   const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, now.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
-  const focusedVerdict = openVerdicts.find((verdict) => verdict.partition === focusedPartition && ids.includes(verdict.transactional_id));
-  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (ids.length && isBusy(now, openVerdicts, ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
+  const focusedVerdict = order?.partitions.find(({ partition }) => partition === focusedPartition)?.open_txns.find((txn) => ids.includes(txn.transactional_id));
+  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (busyIds(order).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
   return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
 
-function StagePicture({ shownMoment, order: openVerdicts }) {
-  const { id, tps } = pictureFocus(shownMoment, openVerdicts);
+function StagePicture({ shownMoment, order }) {
+  const { id, tps } = pictureFocus(shownMoment, order);
   return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
 }
 
@@ -69,10 +69,10 @@ function DueMessages({ shownMoment: { now, index, said } }) {
 /** What members of streams groups run and wait for, in the server's words. */
 const StreamsGroups = ({ groups }) => Object.entries(groups).map(([name, sentences]) => html`<section class="believes streams" key=${name} data-group=${name}><h2>Streams group ${name}</h2><ul>${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul></section>`);
 
-function Details({ shownMoment, order: openVerdicts }) {
+function Details({ shownMoment, order }) {
   const { now, index } = shownMoment;
-  const transactionalIds = idsOf(now, openVerdicts, showsHangingOnly.value);
-  const partitionNames = partitionsOf(now, openVerdicts, showsHangingOnly.value);
+  const transactionalIds = idsOf(now, order, showsHangingOnly.value);
+  const partitionNames = partitionsOf(now, order, showsHangingOnly.value);
   const saidWords = shownMoment.said?.words;
   return html`
     ${(showsHangingOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
@@ -80,12 +80,12 @@ function Details({ shownMoment, order: openVerdicts }) {
       ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${saidWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !isBusy(now, openVerdicts, id) && isBusy(now, openVerdicts, transactionalIds[0])} />`)}
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !busyIds(order).includes(id) && busyIds(order).includes(transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
     <${RecentMessages} shownMoment=${shownMoment} />
     <section class="believes"><h2>The partition believes</h2>
       ${partitionNames.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "Nothing is written yet."}</p>`}
-      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${openVerdicts} /></section>`;
+      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${order} /></section>`;
 }
 
 const noHangText = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
@@ -96,8 +96,8 @@ export const hasUserData = (clusterState) => Object.keys(clusterState.transactio
 /** The first names, the chosen one in front. */
 const firstNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
 /** The partition that "Why" is about: the chosen one, or the one in most trouble. */
-export function focusedPartitionOf(clusterState, open) {
-  const partitions = partitionsOf(clusterState, open);
+export function focusedPartitionOf(clusterState, order) {
+  const partitions = partitionsOf(clusterState, order);
   return partitions.includes(chosenPartition.value) ? chosenPartition.value : (partitions[0] ?? null);
 }
 
@@ -187,8 +187,8 @@ function armForNext(now, like, actionName) {
 
 // The partition
 
-function Partitions({ shownMoment, partitions, order: openVerdicts }) {
-  const focusedPartition = focusedPartitionOf(shownMoment.now, openVerdicts);
+function Partitions({ shownMoment, partitions, order }) {
+  const focusedPartition = focusedPartitionOf(shownMoment.now, order);
   return html`${firstNames(partitions, focusedPartition).map((tp) => html`<${Partition} key=${tp} tp=${tp} shownMoment=${shownMoment} isFocus=${tp === focusedPartition} />`)}
     <${MoreNames} names=${partitions} label="Partition" id="partition" choice=${chosenPartition} />`;
 }
@@ -205,7 +205,7 @@ function Partition({ tp, shownMoment, isFocus }) {
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => goToLastMove(tp, "log.lso", index)} title="Where does this value come from?">${partitionLog.lso}</button></dd>
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
-    <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
+    <${Tape} tp=${tp} repeats=${shownMoment.said?.words.repeated_markers} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
     <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${(shownMoment.said?.words.share_groups[tp] ?? []).map((sentence) => html`<span class="end-of">▲ ${sentence}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
 }
 
