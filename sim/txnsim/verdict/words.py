@@ -328,7 +328,7 @@ class ShareStanding(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a broker serves it; else this was known last."""
 
 
-LAST_KNOWN: Final = "no broker serves it now, so this was known last"
+LAST_KNOWN: Final = " (last known: no broker serves it)"
 
 
 def share_group_sentence(standing: ShareStanding) -> str:
@@ -343,10 +343,8 @@ def share_group_sentence(standing: ShareStanding) -> str:
         held, _, member = standing.held[0].partition(":")
         more_count = len(standing.held) - 1
         holds = f"held: {held} by {member}{f' and {more_count} more' if more_count else ''}"
-    text = (
-        f"share group {standing.group_id}: start offset {standing.start_offset}, {place} · {holds}"
-    )
-    return text if standing.is_served else f"{text} · {LAST_KNOWN}"
+    name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
+    return f"{name}: start offset {standing.start_offset}, {place} · {holds}"
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,7 +376,7 @@ def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
     elif member.state.lower() == "unreleased_tasks":
         facts.append("waits for tasks that another member has to give up")
     text = f"{member.member_id} {'; '.join(facts) or 'has no task'}"
-    return text if is_served else f"{text} · {LAST_KNOWN}"
+    return text if is_served else f"{text}{LAST_KNOWN}"
 
 
 def pending_position_sentence(partition: str, offset: int) -> str:

@@ -5,8 +5,8 @@ place that they name is as they say, before it is cured.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -66,7 +66,7 @@ def _index_that_shows(
             if event.k == "txn.complete" and transactional_id_of(event.tx) == transactional_id
         ]
         reached = next(
-            (move for move in reversed(moves) if run.events[move].d["state"] == state), None
+            (move for move in reversed(moves) if _payload(run.events[move])["state"] == state), None
         )
         if reached is not None:  # before the step in which it moves on
             cured = next((move for move in moves if move > reached), told_at)
@@ -84,11 +84,15 @@ def _index_that_shows(
     ended_at = _first(
         run,
         written_at + 1,
-        lambda event: event.k == "marker.written" and event.d["tp"] == partition,
+        lambda event: event.k == "marker.written" and _payload(event)["tp"] == partition,
     )
     place_at = written_at if ended_at is None else ended_at
     step = step_at(steps, place_at)
     return written_at if step is None else step.last
+
+
+def _payload(event: Event) -> Mapping[str, Any]:
+    return event.d if isinstance(event.d, Mapping) else {}
 
 
 def _first(run: Recording, start: int, is_sought: Callable[[Event], bool]) -> int | None:
@@ -100,8 +104,8 @@ def _first(run: Recording, start: int, is_sought: Callable[[Event], bool]) -> in
 def _is_append_of(event: Event, partition: str, offset: int) -> bool:
     return (
         event.k == "log.append"
-        and event.d["tp"] == partition
-        and event.d["base"] <= offset <= event.d["last"]
+        and _payload(event)["tp"] == partition
+        and _payload(event)["base"] <= offset <= _payload(event)["last"]
     )
 
 

@@ -65,7 +65,7 @@ def test_a_share_group_keeps_its_place_while_its_broker_is_down() -> None:
     sentence = "share group jobs: start offset 1, next 3 · held: 1-2 by m"
     assert words(share).share_groups == {"t-0": (sentence,)}
     down = words(share, row("broker/1", "node.down", {"role": "broker"}))
-    last_known = f"{sentence} · no broker serves it now, so this was known last"
+    last_known = sentence.replace("jobs:", "jobs (last known: no broker serves it):")
     assert down.share_groups == {"t-0": (last_known,)}
 
 
@@ -79,7 +79,7 @@ def test_members_of_streams_groups_say_what_they_run_and_wait_for() -> None:
         "position 5 of in-0 is in a transaction that is not over"
     )
     down = words(member, row("broker/2", "node.down", {"role": "broker"}))
-    assert down.streams_groups["app"][0].endswith("this was known last")
+    assert down.streams_groups["app"][0].endswith("(last known: no broker serves it)")
     waits = row(
         "broker/2/group/0",
         "streams.member",

@@ -54,7 +54,7 @@ const progressText = (id) => {
 export function Lessons({ isRest = false }) {
   const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST_LESSON_ID);
   const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
-  if (!lessons.length) return html`<p class="hint" role="status">Reading the lessons …</p>`;
+  if (!lessons.length) return html`<span class="hint" role="status">Reading the lessons …</span>`;
   const clusterLessons = lessons.filter((lessonInfo) => !playableLessons.includes(lessonInfo));
   return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => runTask(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
     ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
