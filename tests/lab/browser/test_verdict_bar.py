@@ -7,6 +7,7 @@ The bar has the state's word of ``GET /api/v1/verdict`` in ``data-verdict``, the
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -376,3 +377,23 @@ def test_while_a_question_is_open_no_view_and_no_title_tells_its_answer(
         assert page.locator("tr.hangs, tr.waits, tr.open, .batch.wrong-data").count() == 0
     assert page.locator("#lesson h2").inner_text().startswith(f"{name} part")
     assert "Watch for" in page.inner_text("#lesson")
+
+
+HOUSE_WORDS: Final = re.compile(r"(?<![\w/])(?:V[-+]|TV2\+?|z\d\d|[Zz]oo)(?![\w-])")
+"""Labels of runs and numbers of stories: commands take them, and no stranger knows them."""
+
+
+def test_no_view_has_the_words_of_the_house(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http)
+    page.wait_for_selector(".first")
+    texts = [page.inner_text("body")]
+    page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
+    page.wait_for_selector("#verdict[data-verdict=hangs]")
+    for key in ("1", "2", "3", "4", "5", "6", "7", "8", "9", "?"):
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "() => !/Reading the (scenarios|lessons)/.test(document.body.innerText)"
+        )
+        texts.append(page.inner_text("body") + page.title())
+    assert [word for text in texts for word in HOUSE_WORDS.findall(text)] == []
+    assert not any("its readers" in text.lower() for text in texts)
