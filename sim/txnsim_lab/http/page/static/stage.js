@@ -4,7 +4,7 @@
 
 import { countUpTo } from "./book.js";
 import { idOf, owedBy } from "./reducer.js";
-import { causeChainOf, events, getHoldIndices, indexOfPosition, stateMovesOf, nearestAncestor, storyNotes, getReleaseIndices, stateAt } from "./store.js";
+import { causeChainOf, events, getHoldIndices, indexOfPosition, stateMovesOf, nearestAncestor, storyNotes, getReleaseIndices } from "./store.js";
 import { transactionBegunUntil } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */

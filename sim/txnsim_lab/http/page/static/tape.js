@@ -4,7 +4,7 @@
 
 import { lowestNumberWhere, countUpTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
-import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, stateMovesOf, nearestAncestor, leaderWritesOf } from "./store.js";
+import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, nearestAncestor, leaderWritesOf } from "./store.js";
 
 const TAPE_CELLS_MAX = 60;
 
@@ -132,17 +132,6 @@ function transactionBegunAt(id, position, isMeant = () => true) {
 export function transactionBegunUntil(id, untilIndex, isMeant = () => true) {
   const idTransactions = transactionsOf(id);
   for (let transactionIndex = lowestNumberWhere(0, idTransactions.length, (m) => idTransactions[m].index > untilIndex) - 1; transactionIndex >= 0; transactionIndex -= 1) if (isMeant(idTransactions[transactionIndex])) return idTransactions[transactionIndex];
-  return null;
-}
-
-/** How the coordinator had ended a transaction at an index: committed, aborted, or null if it had not. */
-export function transactionOutcome(t, until) {
-  const nextBeginIndex = transactionsOf(t.id)[t.number]?.index ?? Infinity;
-  const moveIndices = stateMovesOf(t.id);
-  for (let moveNumber = countUpTo(moveIndices, t.index); moveNumber < moveIndices.length && moveIndices[moveNumber] <= until && moveIndices[moveNumber] < nextBeginIndex; moveNumber += 1) {
-    const { state } = events[moveIndices[moveNumber]].d;
-    if (state.startsWith("Complete")) return state === "CompleteCommit" ? "committed" : "aborted";
-  }
   return null;
 }
 
