@@ -149,6 +149,10 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What will end the gravest trouble; None if there is none."""
     standing: str = "move"
     """Where readers stand, in a word or two (``words.standing_word``)."""
+    holder_mark: str = ""
+    """What a picture has at the batch at which readers stop; empty if no transaction holds them."""
+    reader_mark: str = ""
+    """Who stands there."""
     summary: str = ""
     """Since when readers stand, how much is withheld, who waits; empty if no transaction holds
     them.
@@ -340,6 +344,12 @@ class _ClusterView:
             wrong_data=wrong_data,
             ends=ends,
             standing=self._standing_word(partition, state, cause, holder),
+            holder_mark=(
+                ""
+                if holder is None
+                else words.holder_mark(is_hanging=holder.status is OpenTxnStatus.HANGING)
+            ),
+            reader_mark="" if holder is None else words.reader_mark(partition.readers),
             summary="" if holder is None else self._summary(partition, holder),
             sentences=(
                 *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
@@ -398,6 +408,7 @@ class _ClusterView:
                     name,
                     partition.partition,
                     first_offset=first_offset,
+                    log_start=partition.log_start,
                     stands_at=partition.last_stable_offset if is_holder else None,
                 )
                 ends = _repair_ending(status, partition.partition, self._program)
@@ -408,7 +419,12 @@ class _ClusterView:
                 ends = _marker_ending(owed)
             case OpenTxnStatus.ALIVE:
                 state = VerdictState.OPEN
-                headline = words.open_headline(name, partition.partition, first_offset=first_offset)
+                headline = words.open_headline(
+                    name,
+                    partition.partition,
+                    first_offset=first_offset,
+                    log_start=partition.log_start,
+                )
                 assert transaction is not None, "without a transaction it is not alive"
                 ends = _producer_ending(transaction, is_two_phase=is_two_phase)
             case _:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from txnsim.shell_text import ShellText, continued, option
+import msgspec
+
+from txnsim.shell_text import ShellText, command_line, continued, option
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
 from txnsim.txn.past_decision import Decided
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -48,7 +50,12 @@ def healthy_headline(partition: TopicPartition | None = None) -> str:
 
 
 def hanging_headline(
-    name: str, partition: TopicPartition, *, first_offset: int, stands_at: int | None
+    name: str,
+    partition: TopicPartition,
+    *,
+    first_offset: int,
+    log_start: int,
+    stands_at: int | None,
 ) -> str:
     """The headline of a transaction that no marker will end.
 
@@ -56,6 +63,8 @@ def hanging_headline(
         name: The transaction.
         partition: The partition.
         first_offset: First offset of the transaction.
+        log_start: First offset of the log. DeleteRecords may have deleted records of the
+            transaction, which stays open (seen on Apache Kafka 4.4.0).
         stands_at: Where readers stand because of it; None if another transaction holds them.
     """
     effect = (
@@ -63,11 +72,21 @@ def hanging_headline(
         if stands_at is None
         else f"readers get nothing from offset {stands_at} on"
     )
-    return f"{_sentence_start(name)} hangs on {partition}: {effect}"
+    deleted = _deleted_text(first_offset, log_start)
+    return f"{_sentence_start(name)} hangs on {partition}: {effect}{deleted}"
 
 
-def open_headline(name: str, partition: TopicPartition, *, first_offset: int) -> str:
-    return f"{_sentence_start(name)} is open on {partition} since offset {first_offset}"
+def open_headline(
+    name: str, partition: TopicPartition, *, first_offset: int, log_start: int
+) -> str:
+    deleted = _deleted_text(first_offset, log_start)
+    return f"{_sentence_start(name)} is open on {partition} since offset {first_offset}{deleted}"
+
+
+def _deleted_text(first_offset: int, log_start: int) -> str:
+    if first_offset >= log_start:
+        return ""
+    return f". Its first records are deleted: the log begins at {log_start}"
 
 
 def owed_headline(name: str, partition: TopicPartition, owed: OwedMarker | None) -> str:
@@ -105,10 +124,10 @@ def leaderless_headline(facts: PartitionFacts) -> str:
 def wrong_data_headline(wrong: WrongData) -> str:
     outcome, opposite = ("committed", "ABORT") if wrong.is_commit else ("aborted", "COMMIT")
     name = transaction_name(wrong.transactional_id, wrong.producer_id)
-    believer = f"for its application {name}" if wrong.by_application else name
+    belief = "whose application was answered that it is" if wrong.by_application else "which was"
     return (
-        f"{wrong.partition} has wrong data: {believer} is {outcome}, and the {opposite} marker at"
-        f" offset {wrong.offset} has ended records of it"
+        f"{wrong.partition} has wrong data: the {opposite} marker at offset {wrong.offset} has"
+        f" ended records of {name}, {belief} {outcome}"
     )
 
 
@@ -135,19 +154,234 @@ def unfinished_headline(
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
 
 
-def application_sentence(asked: str, answer: str | None) -> str:
-    """What an application knows of the end that it has asked for.
+def application_sentence(asked: str | None, answer: str | None) -> str:
+    """What an application knows of its newest transaction.
 
     Args:
-        asked: ``commit`` or ``abort``.
+        asked: The end that it has asked for, ``commit`` or ``abort``; None for none.
         answer: Error of the answer, ``NONE`` for success; None without an answer.
     """
+    if asked is None:
+        return "The application has not asked to end it."
     if answer is None:
         return f"The application asked to {asked}, and has no answer."
     if answer == "NONE":
         outcome = "committed" if asked == "commit" else "aborted"
         return f"The application asked to {asked}, and knows that it is {outcome}."
     return f"The application asked to {asked}, and got {answer}."
+
+
+def application_status(asked: str | None, answer: str | None) -> str:
+    """The same in a few words, for a picture: ``open``, ``asked to abort, no answer``,
+    ``aborted ✓``.
+    """
+    if asked is None:
+        return "open"
+    if answer is None:
+        return f"asked to {asked}, no answer"
+    if answer == "NONE":
+        return "committed ✓" if asked == "commit" else "aborted ✓"
+    return f"asked to {asked}, got {answer}"
+
+
+def application_request(asked: str) -> str:
+    """What an application does until it has the answer."""
+    return f"asks to {asked}"
+
+
+NO_TRANSACTION: Final = "no transaction yet"
+UNRECORDED_APPLICATION: Final = "began before the recording"
+
+
+def unrecorded_sentence(*, is_open: bool) -> str:
+    """What is known of an application that has sent nothing in a transaction since the recording
+    began.
+    """
+    if is_open:
+        return "Its transaction began before the recording, so its application is not known."
+    return "Its application has begun no transaction."
+
+
+def coordinator_sentence(
+    transactional_id: str, state: str, *, owed_count: int, last_outcome: bool | None
+) -> str:
+    """What a coordinator has of a transactional id, without a full stop.
+
+    Args:
+        transactional_id: The id.
+        state: The state's name.
+        owed_count: Number of markers that it owes.
+        last_outcome: Whether its last transaction was committed; None if none is known to have
+            ended.
+    """
+    markers = {0: "no marker is owed", 1: "its marker is owed"}.get(
+        owed_count, f"{owed_count} markers are owed"
+    )
+    match state:
+        case "Ongoing":
+            return f"{transactional_id} is open"
+        case "PrepareEpochFence":
+            return f"{transactional_id} is being fenced"
+        case "PrepareCommit" | "PrepareAbort":
+            end = "commit" if state == "PrepareCommit" else "abort"
+            return f"{transactional_id} is decided: {end}; {markers}"
+        case "CompleteCommit" | "CompleteAbort":
+            outcome = "committed" if state == "CompleteCommit" else "aborted"
+            return f"{transactional_id} is over: {outcome}; {markers}"
+    if last_outcome is not None:
+        return (
+            f"{transactional_id} is over: {'committed' if last_outcome else 'aborted'}; {markers}"
+        )
+    return f"{transactional_id} has begun no transaction"
+
+
+def marker_status(owed: OwedMarker) -> str:
+    """How a marker stands that a coordinator owes, for a picture."""
+    return {
+        MarkerSending.UNDER_WAY: "on its way",
+        MarkerSending.RETRIED: "sent again",
+        MarkerSending.LEADERLESS: "waits for a leader",
+        MarkerSending.HELD: f"held by {owed.held_by}",
+        MarkerSending.ABANDONED: "not sent again",
+        MarkerSending.UNTOLD: "owed",
+    }[owed.sending]
+
+
+def repeated_marker_reason(*, is_of_later_coordinator: bool) -> str:
+    """Why a marker was written a second time; without a full stop."""
+    if is_of_later_coordinator:
+        return "its coordinator was loaded anew, and did not know that it is written"
+    return "its coordinator had no answer to the one before"
+
+
+# On a real cluster
+
+
+class RealKafkaAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """How a transaction that hangs is noticed, ended and prevented with Kafka's own tools (KIP-664,
+    KIP-890).
+    """
+
+    notice: str
+    find_command: ShellText
+    end: str
+    """What speaks against ending it with Kafka's tool; empty if nothing does."""
+    end_command: ShellText | None
+    prevent: str
+
+
+_KAFKA_TOOL: Final = ("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT")
+
+
+def real_kafka_advice(
+    partition: TopicPartition, stands_at: int, *, is_commit: bool
+) -> RealKafkaAdvice:
+    """What to do about a transaction that hangs on a real cluster.
+
+    Args:
+        partition: The partition.
+        stands_at: Where readers stand.
+        is_commit: Whether its coordinator has committed it.
+    """
+    place = (*option("--topic", partition.topic), *option("--partition", partition.partition))
+    return RealKafkaAdvice(
+        notice=(
+            "The lag of read_committed groups stays, and the metric"
+            " PartitionsWithLateTransactionsCount leaves 0."
+        ),
+        find_command=command_line(*_KAFKA_TOOL, "find-hanging", *place),
+        end=(
+            "This tool writes ABORT alone, and this transaction was committed: its records would"
+            " be lost."
+            if is_commit
+            else ""
+        ),
+        end_command=(
+            None
+            if is_commit
+            else command_line(
+                *_KAFKA_TOOL, "abort", *place, *option("--start-offset", str(stands_at))
+            )
+        ),
+        prevent=(
+            "Brokers from 3.6 on verify (transaction.partition.verification.enable, on by"
+            " default). From 4.0 on raise transaction.version to 2, with clients that speak it."
+        ),
+    )
+
+
+# Groups
+
+
+class ShareStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a share group stands on a partition."""
+
+    group_id: str
+    start_offset: int
+    next_offset: int
+    """Where its next fetch reads."""
+    held: tuple[str, ...]
+    """What members hold, as ``first-last:member``."""
+    waits_at: int | None
+    """The offset of the open transaction at which it waits; None if it waits at none."""
+    is_served: bool
+    """Whether a broker serves it; else this was known last."""
+
+
+LAST_KNOWN: Final = " (last known: no broker serves it)"
+
+
+def share_group_sentence(standing: ShareStanding) -> str:
+    """What a share group holds of a partition, where it stands and waits; without a full stop."""
+    place = (
+        f"next {standing.next_offset}"
+        if standing.waits_at is None
+        else f"waits at {standing.waits_at}"
+    )
+    holds = "no record is held"
+    if standing.held:
+        held, _, member = standing.held[0].partition(":")
+        more_count = len(standing.held) - 1
+        holds = f"held: {held} by {member}{f' and {more_count} more' if more_count else ''}"
+    name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
+    return f"{name}: start offset {standing.start_offset}, {place} · {holds}"
+
+
+class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a streams group (KIP-1071)."""
+
+    member_id: str
+    active: tuple[str, ...]
+    """Tasks, as ``subtopology_partition``."""
+    standby: tuple[str, ...]
+    warmup: tuple[str, ...]
+    revoked: tuple[str, ...]
+    """Tasks that it has to give up first."""
+    state: str
+
+
+def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
+    """What a member of a streams group holds, and what it waits for; without a full stop."""
+    facts = [
+        f"{role} {', '.join(tasks)}"
+        for role, tasks in (
+            ("runs", member.active),
+            ("keeps a standby of", member.standby),
+            ("warms up", member.warmup),
+        )
+        if tasks
+    ]
+    if member.revoked:
+        facts.append(f"has to give up {', '.join(member.revoked)} first")
+    elif member.state.lower() == "unreleased_tasks":
+        facts.append("waits for tasks that another member has to give up")
+    text = f"{member.member_id} {'; '.join(facts) or 'has no task'}"
+    return text if is_served else f"{text}{LAST_KNOWN}"
+
+
+def pending_position_sentence(partition: str, offset: int) -> str:
+    """The position of a group that an open transaction has added; without a full stop."""
+    return f"position {offset} of {partition} is in a transaction that is not over"
 
 
 # What ends it
@@ -262,6 +496,18 @@ def standing_word(
     if is_alive:
         return "open" if holder_age_ms is None else f"open, {age_text(holder_age_ms)}"
     return f"stand at {stands_at}"
+
+
+def holder_mark(*, is_hanging: bool) -> str:
+    """What stands at the batch at which readers stop, in a picture."""
+    return f"open from here{' · no marker will come' if is_hanging else ''}"
+
+
+def reader_mark(readers: Sequence[str] | None) -> str:
+    """Who stands there, in a picture."""
+    if not readers:
+        return "readers stop here"
+    return f"{', '.join(readers[:NAMED_GROUPS_MAX])} {'waits' if len(readers) == 1 else 'wait'}"
 
 
 def standing_summary(

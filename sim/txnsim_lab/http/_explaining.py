@@ -25,7 +25,6 @@ from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim.verdict.facts import ClusterFacts, WrongData
 from txnsim.verdict.judge import Verdict, judge_cluster
-from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
@@ -35,6 +34,7 @@ from txnsim_lab.trace.explain import (
     mismatches,
 )
 from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.picture_words import PictureWords, picture_words
 from txnsim_lab.trace.state import TraceState
 
 T = TypeVar("T")
@@ -59,8 +59,8 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     state: TraceState
     verdict: Verdict
     """What the judge says of the whole cluster."""
-    applications: dict[str, ApplicationView]
-    """Transactional id -> what its application asked and was answered, for its newest end."""
+    words: PictureWords
+    """What a picture has to say of it."""
 
 
 class ExplainRoutes(Noun):
@@ -263,5 +263,5 @@ def _explanation(
         # The state changes while the answer is sent.
         state=_decode_state(_encode_state(followed.state)),
         verdict=verdict,
-        applications=followed.applications.views(),
+        words=picture_words(followed, facts, judged_partitions.partitions),
     )

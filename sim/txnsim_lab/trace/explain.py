@@ -24,7 +24,8 @@ from txnsim.verdict.judge import (
     judge_partition,
 )
 from txnsim.verdict.reader_standing import Cause
-from txnsim.verdict.words import ignorance_headline
+from txnsim.verdict.words import RealKafkaAdvice, ignorance_headline, real_kafka_advice
+from txnsim_lab.trace._faults_and_decisions import partition_of
 from txnsim_lab.trace.cause_chains import by_position, causes_of_event
 from txnsim_lab.trace.followed_trace import FollowedTrace
 from txnsim_lab.trace.state import TraceState, owed_by
@@ -60,6 +61,8 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """
     verdict: PartitionVerdict
     """What the judge says; the fields above are kept for programs that read them."""
+    on_real_kafka: RealKafkaAdvice | None = None
+    """What to do about it on a real cluster; None if nothing hangs."""
 
 
 class TxnExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +141,11 @@ def lso_explanation(
     holder = verdict.holder
     is_hanging = holder is not None and holder.status is OpenTxnStatus.HANGING
     evidence = set(_evidence_positions(followed, verdict.partition, log, holder))
+    marker = (
+        holder.decided.decision.marker or None
+        if holder is not None and is_hanging and holder.decided is not None
+        else None
+    )
     return LsoExplanation(
         partition=verdict.partition,
         at=followed.position,
@@ -147,12 +155,15 @@ def lso_explanation(
         sentences=sentences,
         evidence=tuple(sorted(evidence)),
         repair=holder.ends.command if holder is not None and is_hanging else None,
-        marker=(
-            holder.decided.decision.marker or None
-            if holder is not None and is_hanging and holder.decided is not None
+        marker=marker,
+        verdict=verdict,
+        on_real_kafka=(
+            real_kafka_advice(
+                partition_of(verdict.partition), log["lso"], is_commit=marker == "COMMIT"
+            )
+            if is_hanging
             else None
         ),
-        verdict=verdict,
     )
 
 

@@ -12,7 +12,6 @@ import msgspec
 
 from txnsim.trace.trace_file import Recording
 from txnsim.verdict.judge import Verdict, judge_cluster
-from txnsim_lab.trace.applications import ApplicationView
 from txnsim_lab.trace.explain import (
     LsoExplanation,
     Mismatch,
@@ -21,6 +20,7 @@ from txnsim_lab.trace.explain import (
     mismatches,
 )
 from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.picture_words import PictureWords, picture_words
 from txnsim_lab.trace.state import ASSIGNED_KINDS, TraceState
 
 ANSWERS_MAX: Final = 100_000
@@ -50,8 +50,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[Mismatch, ...]
     verdict: Verdict
     """What the judge says of the whole cluster."""
-    applications: dict[str, ApplicationView]
-    """Transactional id -> what its application asked and was answered."""
+    words: PictureWords
+    """What a picture has to say of it."""
 
 
 def moments(
@@ -100,7 +100,7 @@ def _moment(followed: FollowedTrace) -> Moment:
         ),
         open=open_transactions,
         verdict=verdict,
-        applications=followed.applications.views(),
+        words=picture_words(followed, facts, known.partitions),
     )
 
 

@@ -27,8 +27,8 @@ from txnsim.verdict.facts import (
     TransactionFacts,
     WrongData,
 )
+from txnsim_lab.trace._applications import Applications
 from txnsim_lab.trace._faults_and_decisions import FaultsAndDecisions, partition_of
-from txnsim_lab.trace.applications import Applications
 from txnsim_lab.trace.state import TraceState, owed_by
 
 _SENDINGS: Final[Mapping[str, MarkerSending]] = {
@@ -65,6 +65,14 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     """Position of the event with which recording stopped; None while it runs."""
     contradicted: dict[tuple[TopicPartition, int], WrongData] = {}
     """(partition, offset of a marker) -> what contradicts a coordinator's decision."""
+    last_markers: dict[tuple[str, int], tuple[int, bool, int]] = {}
+    """(partition, producer id) -> producer epoch, whether it is a COMMIT, and coordinator epoch of
+    the producer's last marker, if no record of the producer has followed.
+    """
+    repeated_markers: dict[tuple[str, int], bool] = {}
+    """(partition, offset of a marker that repeats the one before) -> whether a coordinator that was
+    loaded later has sent it.
+    """
     has_ended: bool = False
     """Whether the cluster is being stopped."""
     is_opening: bool = False
@@ -126,6 +134,10 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 self.opened_ms[payload["tp"], payload["pid"]] = payload.get("timestamp")
             case "log.start":
                 self._log_start_moved(payload)
+            case "log.append":
+                self.last_markers.pop((payload["tp"], payload["pid"]), None)
+            case "marker.written":
+                self._marker_written(payload)
             case "txn.complete":
                 self.lost_fences.discard(transactional_id_of(event.tx))
             case "marker.owed":
@@ -167,6 +179,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             self.ready_leaders.pop(name, None)
             self.replicas.pop(name, None)
             self._forget_opened(name)
+            for markers in (self.last_markers, self.repeated_markers):
+                for key in [key for key in markers if key[0] == name]:
+                    del markers[key]
             self.faults_and_decisions.forget_partition(TopicPartition(payload["topic"], index))
             self.applications.forget_partition(name)
             for place in [place for place in self.contradicted if str(place[0]) == name]:
@@ -182,6 +197,15 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             for producer_id, producer in log["producers"].items():
                 if 0 <= producer["first"] < payload["to"]:
                     self.opened_ms[payload["tp"], int(producer_id)] = None
+
+    def _marker_written(self, payload: Mapping[str, Any]) -> None:
+        marker_key = payload["tp"], payload["pid"]
+        marker = payload["epoch"], bool(payload["committed"]), payload.get("coordinator_epoch", -1)
+        last_marker = self.last_markers.get(marker_key)
+        if last_marker is not None and last_marker[:2] == marker[:2]:
+            is_later = marker[2] > last_marker[2]
+            self.repeated_markers[payload["tp"], payload["offset"]] = is_later
+        self.last_markers[marker_key] = marker
 
     def _note_opened(self, partition: str, producers: Iterable[Mapping[str, Any]]) -> None:
         self._forget_opened(partition)
@@ -212,6 +236,8 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         self.attempts.clear()
         self.lost_fences.clear()
         self.readers.clear()
+        self.last_markers.clear()
+        self.repeated_markers.clear()
         self.stopped_at = None
 
     # Facts

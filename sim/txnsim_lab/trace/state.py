@@ -63,10 +63,20 @@ class TraceState(msgspec.Struct, kw_only=True):
     (where the next fetch reads), ``held`` (``first-last:member``), ``isolation``, ``i``.
     """
 
+    unserved_shares: dict[str, dict[str, Any]] = {}
+    """Share partitions that no broker serves, as they were known last: their leader is down, or has
+    forgotten them.
+    """
+
     streams: dict[str, dict[str, Any]] = {}
     """``group member`` -> a member of a streams group: ``group``, ``member``, ``epoch``, ``state``,
     ``process``, ``active``, ``standby``, ``warmup`` and ``revoked`` (tasks), ``node`` of its
     coordinator, ``i``.
+    """
+
+    unserved_streams: dict[str, dict[str, Any]] = {}
+    """Members of streams groups whose coordinator is down or has let the group go, as they were
+    known last.
     """
 
     @property
@@ -118,11 +128,11 @@ def _broker_down(state: TraceState, _event: Event, node: str, payload: Payload) 
         for state_key in [
             state_key for state_key, share in state.shares.items() if share["node"] == node
         ]:
-            del state.shares[state_key]
+            state.unserved_shares[state_key] = state.shares.pop(state_key)
         for state_key in [
             state_key for state_key, member in state.streams.items() if _is_on_broker(member, node)
         ]:
-            del state.streams[state_key]
+            state.unserved_streams[state_key] = state.streams.pop(state_key)
 
 
 def _is_on_broker(member: Mapping[str, Any], broker: str) -> bool:
@@ -150,7 +160,7 @@ def _topic_deleted(state: TraceState, _event: Event, _node: str, payload: Payloa
     for index in range(payload["partitions"]):
         name = f"{payload['topic']}-{index}"
         state.logs.pop(name, None)
-        for table in (state.shares, state.offsets):
+        for table in (state.shares, state.unserved_shares, state.offsets):
             for key in [key for key in table if key.rpartition(" ")[2] == name]:
                 del table[key]
 
@@ -163,8 +173,8 @@ def _clear(state: TraceState) -> None:
     for table in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
         table.clear()
     state.offsets.clear()
-    state.shares.clear()
-    state.streams.clear()
+    for served in (state.shares, state.unserved_shares, state.streams, state.unserved_streams):
+        served.clear()
 
 
 def _log(leader: int, payload: Payload) -> dict[str, Any]:
@@ -379,6 +389,7 @@ _SHARE_FIELDS: Final = ("start", "next", "held", "isolation")
 def _share_loaded(state: TraceState, event: Event, node: str, payload: Payload) -> None:
     if "next" in payload:  # it could be loaded, and no older txnsim wrote the trace
         state.shares[_share_key(payload)] = _share_of(payload, node, event.i)
+        state.unserved_shares.pop(_share_key(payload), None)
 
 
 def _share_moved(state: TraceState, event: Event, node: str, payload: Payload) -> None:
@@ -390,7 +401,7 @@ def _share_moved(state: TraceState, event: Event, node: str, payload: Payload) -
 def _share_unloaded(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
     old_share = state.shares.get(_share_key(payload))
     if old_share is not None and old_share["node"] == node:
-        del state.shares[_share_key(payload)]
+        state.unserved_shares[_share_key(payload)] = state.shares.pop(_share_key(payload))
 
 
 def _share_key(payload: Payload) -> str:
@@ -406,16 +417,25 @@ def _share_of(payload: Payload, node: str, position: int) -> dict[str, Any]:
 
 def _member_moved(state: TraceState, event: Event, node: str, payload: Payload) -> None:
     state.streams[_member_key(payload)] = {**payload, "node": node, "i": event.i}
+    _group_served(state, payload)
 
 
 def _member_left(state: TraceState, _event: Event, _node: str, payload: Payload) -> None:
     state.streams.pop(_member_key(payload), None)
+    _group_served(state, payload)
+
+
+def _group_served(state: TraceState, payload: Payload) -> None:
+    """What was known last of a group is over when its coordinator tells of it again."""
+    for member_key, member in tuple(state.unserved_streams.items()):
+        if member["group"] == payload["group"]:
+            del state.unserved_streams[member_key]
 
 
 def _streams_unloaded(state: TraceState, _event: Event, node: str, payload: Payload) -> None:
     for member_key, member in tuple(state.streams.items()):
         if (member["group"], member["node"]) == (payload["group"], node):
-            del state.streams[member_key]
+            state.unserved_streams[member_key] = state.streams.pop(member_key)
 
 
 def _member_key(payload: Payload) -> str:

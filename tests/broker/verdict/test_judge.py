@@ -280,13 +280,13 @@ WRONG = WrongData(
     [
         (
             WRONG,
-            "t-0 has wrong data: app is committed, and the ABORT marker at offset 2 has ended"
-            " records of it",
+            "t-0 has wrong data: the ABORT marker at offset 2 has ended records of app, which was"
+            " committed",
         ),
         (
             msgspec.structs.replace(WRONG, is_commit=False, by_application=True),
-            "t-0 has wrong data: for its application app is aborted, and the COMMIT marker at"
-            " offset 2 has ended records of it",
+            "t-0 has wrong data: the COMMIT marker at offset 2 has ended records of app, whose"
+            " application was answered that it is aborted",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from txnsim.txn.open_txn_verdict import (
 )
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
+from txnsim.verdict import words
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 from txnsim.verdict.words import (
     NAMED_GROUPS_MAX,
@@ -188,3 +189,42 @@ def test_an_age_is_told_in_the_largest_unit_that_it_fills(age_ms: int, text: str
 def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
     summary = standing_summary(age_ms=None, records_behind=1, readers=(), share_groups=None)
     assert summary == "1 offset withheld from readers · no reader waits"
+
+
+@pytest.mark.parametrize(
+    ("state", "owed", "last_outcome", "sentence"),
+    [
+        ("Ongoing", 0, None, "app is open"),
+        ("PrepareCommit", 2, None, "app is decided: commit; 2 markers are owed"),
+        ("PrepareAbort", 1, None, "app is decided: abort; its marker is owed"),
+        ("PrepareEpochFence", 0, None, "app is being fenced"),
+        ("CompleteAbort", 0, True, "app is over: aborted; no marker is owed"),
+        ("Empty", 0, False, "app is over: aborted; no marker is owed"),
+        ("Empty", 0, None, "app has begun no transaction"),
+    ],
+)
+def test_a_coordinator_is_told_in_a_sentence(
+    state: str, owed: int, last_outcome: bool | None, sentence: str
+) -> None:
+    assert (
+        words.coordinator_sentence("app", state, owed_count=owed, last_outcome=last_outcome)
+        == sentence
+    )
+
+
+def test_a_transaction_that_was_committed_is_not_ended_with_kafkas_own_tool() -> None:
+    """It writes ABORT alone."""
+    committed = words.real_kafka_advice(PARTITION, 1, is_commit=True)
+    assert committed.end_command is None
+    assert "its records would be lost" in committed.end
+    aborted = words.real_kafka_advice(PARTITION, 1, is_commit=False)
+    assert (aborted.end, aborted.end_command) == (
+        "",
+        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic t --partition 0"
+        " --start-offset 1",
+    )
+
+
+def test_a_command_for_a_real_kafka_quotes_names() -> None:
+    advice = words.real_kafka_advice(TopicPartition("x;touch FILE", 0), 1, is_commit=False)
+    assert "--topic 'x;touch FILE' --partition 0" in advice.find_command

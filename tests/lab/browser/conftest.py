@@ -151,6 +151,11 @@ def show(page: Page, run: Recording) -> None:
     page.evaluate(SHOW, [run.to_lines().decode(), explained])
 
 
+def until_judged(page: Page) -> None:
+    """Until the words of the judge on the shown event are there."""
+    page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
+
+
 def make_hang(page: Page) -> None:
     """By the button of the first screen, or of the story: up to its last step."""
     page.click("#practise")

@@ -97,7 +97,7 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
         assert search(page, "prometheus alert")[0].startswith(f"{url}project/docs/monitoring.html?")
         page.goto(f"{url}project/docs/transactions.html")
         page.get_by_role("link", name="z01 V-").first.click()
-        page.locator(".title", has_text="z01 · V-").wait_for()
+        page.locator(".title", has_text="· without verification").wait_for()
         page.get_by_text("The judges found").wait_for()
 
 

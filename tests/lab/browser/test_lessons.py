@@ -74,7 +74,7 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             assert "You said" in page.inner_text(".predicted")
             assert "✓ Right." in page.inner_text(".predicted")
         if lesson_part.beside:
-            page.wait_for_selector(f"section.compare h2:has-text('{lesson_part.beside.run}')")
+            page.wait_for_selector(f"section.compare h2[data-run='{lesson_part.beside.run}']")
         if lesson_part.saves:
             see_story()
         press(page, "#lesson-next")
@@ -180,7 +180,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
     press(page, "#lesson-leave")
-    page.locator("nav button", has_text="Zoo").click()
+    page.locator("nav button", has_text="Stories").click()
     press(page, "#lesson-L11")  # not here, and why
     page.get_by_role("alert").get_by_text("`txnsim lesson L11` starts one").wait_for()
 

@@ -119,7 +119,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.choose("Now")
     me.sees("billing-2 hangs", "#verdict")
     # Lessons were found by nobody: they stood in a view called Zoo.
-    me.choose("Zoo and lessons")
+    me.choose("Stories and lessons")
     me.sees("L1: A produce that comes late")
     me.page.wait_for_selector("table.zoo")  # the server does not end while it reads the scenarios
     assert me.clicks < CLICKS_MAX

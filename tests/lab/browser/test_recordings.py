@@ -253,7 +253,7 @@ def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
 ) -> None:
     page = new_page(server.http)
     page.keyboard.press("8")
-    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.locator("[data-story~=z01] button.bad").first.click()
     page.wait_for_selector(".link-state.done")
     assert "recorded run" in page.inner_text("#verdict")
     assert page.inner_text("#live") == "Now"
@@ -274,7 +274,7 @@ def test_a_page_that_goes_away_ends_its_run(server: TxnsimServer, new_page: Any)
     page = new_page(server.http)
     page.keyboard.press("8")
     page.check("#stop-first")
-    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.locator("[data-story~=z01] button.bad").first.click()
     page.wait_for_selector(".drive:has-text('step 1 of')")
     number = page.evaluate("__page['store.js'].traceOrigin.value.id")
     page.goto("about:blank")
@@ -345,7 +345,7 @@ def test_the_first_picture_of_the_page_shows_who_waits_for_what(
     page = new_page(server.http, color_scheme="light", unfolded=False)
     page.set_viewport_size({"width": 1200, "height": 860})
     page.keyboard.press("8")
-    page.locator("tr", has_text="z01").get_by_role("button", name="✖ V-").first.click()
+    page.locator("[data-story~=z01] button.bad").first.click()
     page.wait_for_selector(".link-state.done")
     page.wait_for_selector(".cause.hangs")  # it opens at the decisive event
     page.wait_for_selector(".drawn .figure")

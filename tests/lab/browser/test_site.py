@@ -92,10 +92,10 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def play_z01(page: Page) -> None:
     page.locator("#all-stories").click()
-    page.get_by_role("button", name="✖ V-", exact=False).first.wait_for()
+    page.get_by_role("button", name="✖ without verification", exact=False).first.wait_for()
     page.locator("#stop-first").check()
-    row = page.locator("tr", has=page.get_by_role("cell", name="z01", exact=True))
-    row.locator("button", has_text="V-").first.click()
+    row = page.locator("[data-story~=z01]")
+    row.locator("button", has_text="without verification").first.click()
     page.get_by_text("Next, step 1 of").wait_for(timeout=READY_MS)
 
 
@@ -115,7 +115,7 @@ def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
         assert {"txnsim/LICENSE", "txnsim/txnsim/txn/machine.py"} <= set(names)
         # The zoo is behind it, and says what its columns are.
         page.locator("#all-stories").click()
-        page.locator(".generations dt", has_text="TV2+").wait_for()
+        page.locator(".generations dt", has_text="strict markers").wait_for()
         page.locator("nav button", has_text="Stage").click()
         page.locator("#plan summary").click()
         page.locator("#plan a", has_text="L1").click()
@@ -155,15 +155,15 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     page.goto(f"{url}project/")
     page.locator(".first").wait_for()
     for alias, run in STORIES:
-        page.locator("nav button", has_text="Zoo").click()
-        row = page.locator("tr", has=page.get_by_role("cell", name=alias, exact=True))
-        row.locator("button", has_text=run).first.click()
-        page.locator(".title", has_text=f"{scenario_of(alias).name} · {run}").wait_for()
+        page.locator("nav button", has_text="Stories").click()
+        row = page.locator(f"[data-story~={alias}]")
+        row.locator(f"[data-run='{run}']").click()
+        page.locator(".title", has_text=scenario_of(alias).title).wait_for()
         page.locator(".link-state.done").wait_for()
         rules = page.evaluate("() => __page['store.js'].violations.value.map((one) => one.d.rule)")
         verdict = scenario_of(alias).runs[run].verdict
         assert sorted(set(rules)) == sorted(verdict)
-    page.locator("nav button", has_text="Zoo").click()
+    page.locator("nav button", has_text="Stories").click()
 
     def see_story() -> None:
         with page.expect_download() as saving:
@@ -243,22 +243,22 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
         page.locator("#story-told .right").first.wait_for()
         assert page.locator("#story-told .wrong").count() == 0
         look("told story")
-        page.locator("#story-told button", has_text="V-").first.click()
-        page.locator(".title", has_text="mine · V-").wait_for()
+        page.locator("#story-told button", has_text="without verification").first.click()
+        page.locator(".title", has_text="· without verification").wait_for()
         for file, title in ((trace, "run.jsonl"), (report, "z01 in a file")):
-            page.locator("nav button", has_text="Zoo").click()
+            page.locator("nav button", has_text="Stories").click()
             page.locator("#open-file").set_input_files(file)
             page.locator(".title", has_text=title).wait_for()
             page.wait_for_function(EXPLAINED)
             assert page.evaluate("() => __sim.events.length") == len(run.events)
             look(title)
-        page.locator("nav button", has_text="Zoo").click()
+        page.locator("nav button", has_text="Stories").click()
         page.locator("#seed").fill("7")
-        row = page.locator("tr", has=page.get_by_role("cell", name="z05", exact=True))
+        row = page.locator("[data-story~=z05]")
         row.locator("button").first.click()
-        page.locator(".title", has_text="late-commit-tears-next-transaction").wait_for()
+        page.locator(".title", has_text="A delayed commit tears the next transaction").wait_for()
         assert "seed 7" in page.locator(".title").inner_text()
-        page.locator("nav button", has_text="Zoo").click()
+        page.locator("nav button", has_text="Stories").click()
         page.locator("#lesson-L0").click()  # a file was shown before
         page.locator("#lesson p").first.wait_for()
         look("lesson")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.lab.browser.conftest import judge_what_is_made, make_hang, show
+from tests.lab.browser.conftest import judge_what_is_made, make_hang, show, until_judged
 from tests.support.small_trace import small
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.verdict.judge import judge_cluster
@@ -81,7 +81,7 @@ def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
     held_text = page.locator(".message.held").first.inner_text()
     assert "Produce “late”" in held_text
     assert "held by late-produce" in held_text
-    assert "It has app/1 open." in page.inner_text(".belief")
+    page.wait_for_selector(".belief:has-text('app is open.')")
     page.keyboard.press("ArrowRight")
     assert page.inner_text(".story .now") == "It aborts the transaction."
     page.keyboard.press("ArrowLeft")
@@ -101,7 +101,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert "was held, released, 2 times" in page.inner_text(".message.released")
     # A marker that is written again said nothing of why.
     play_run(page, "z12", "V-/before")
-    assert "It has decided to commit app/1, and no marker is owed" in page.inner_text(".belief")
+    assert "app is decided: commit; no marker is owed" in page.inner_text(".belief")
     cell_again = page.locator(".cell:has(.again)")
     assert "COMMIT marker, again" in cell_again.first.inner_text()
     assert "its coordinator was loaded anew" in cell_again.first.inner_text()
@@ -175,7 +175,7 @@ def test_what_is_late_for_an_earlier_choice_is_not_shown(
     page.evaluate("""async () => await __page["api.js"].playRun("z05", "V-", "armed")""")
     late[0].continue_()
     page.evaluate("async () => await __earlier")
-    assert page.locator(".title").inner_text().startswith("z05 · V-")
+    assert page.locator(".title").inner_text().endswith(" · without verification")
 
 
 def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
@@ -186,10 +186,10 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     page.keyboard.press("Home")
     page.click("#compare")
     difference = page.wait_for_selector("#difference b").inner_text()
-    assert difference.startswith("They differ first in “The held request is released.")
+    assert difference.startswith("They differ first in step 6.")
     assert difference.endswith(
-        "With V-, payments-0 has app/1 open from offset 1 on, and no marker will come."
-        " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
+        "Without verification: app hangs on payments-0: readers get nothing from offset 1 on."
+        " Transactions v2: Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     own_side, other_side = page.locator(".side").all()
     own_side.locator(".verdict.hangs").wait_for()
@@ -202,7 +202,7 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     for _ in range(3):
         page.click("#step-back")
     page.wait_for_selector(".compare .says:has-text('Step 3 of 9 · It sends a record.')")
-    belief = "It has app/1 open"
+    belief = "app is open"
     for side in (own_side, other_side):
         side.locator(f".belief:has-text('{belief}')").wait_for()
     page.wait_for_function("() => location.hash.includes('with=TV2')")
@@ -266,7 +266,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector("#verdict.hangs")
     # The one that hangs is in full, others are a line; the tape was pushed off the screen.
     page.wait_for_function(
-        ONE_IN_FULL, arg="billing Empty billing/1 It has ended billing/1: aborted."
+        ONE_IN_FULL, arg="billing Empty billing/1 billing is over: aborted; no marker is owed."
     )
     page.click("#repair")
     page.wait_for_selector("#verdict.healthy")
@@ -377,7 +377,7 @@ def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
 ) -> None:
     page = new_page(server.http)
     page.evaluate(PAUSED, ["z01", "V-", 4])
-    page.wait_for_selector(".belief:has-text('It has app/1 open.')")
+    page.wait_for_selector(".belief:has-text('app is open.')")
     page.wait_for_selector(
         "#verdict:has-text('app is open at its coordinator with payments-0, and no record of it"
         " is')"
@@ -400,8 +400,9 @@ def test_a_high_watermark_is_shown_where_the_trace_tells_it(
     reason = page.get_attribute(".partition dt:last-of-type", "title")
     assert "does not tell how far the followers are" in reason
     play_run(page, "z27", "V+/4.3")  # one
-    assert "high watermark\n1" in page.inner_text(".partition dl >> nth=0")
-    assert "HW 1" in page.inner_text(".tape >> nth=0")
+    figures = " ".join(page.locator(".partition dl").all_inner_texts())
+    assert "high watermark\n2\nlog end\n2" in figures
+    assert "HW 2" in " ".join(page.locator(".tape").all_inner_texts())
 
 
 LOG, COORDINATOR, OFFSETS = "broker/1/log/t-0", "broker/1/txn/0", "__consumer_offsets-1"
@@ -531,6 +532,7 @@ def test_what_is_on_its_way_is_held_only_by_what_holds_it(
     later_events = [("client/other", "note", (), "", {"text": "later"})] * later
     events = (LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, pid, tp), *later_events)
     show(page, small(NODES, *events, level="brief"))
+    until_judged(page)
     way = page.locator(".way.due .message")
     lines = [
         f"{message.locator('.what button').inner_text()} {message.locator('.how').inner_text()}"

@@ -8,7 +8,7 @@ from tests.support.small_trace import small
 from tests.support.traces import recording_of_run
 from txnsim.types import TopicPartition
 from txnsim.verdict.judge import VerdictState, judge_cluster
-from txnsim_lab.trace.applications import Applications
+from txnsim_lab.trace._applications import Applications
 from txnsim_lab.trace.followed_trace import FollowedTrace
 
 T_0 = TopicPartition("t", 0)
@@ -87,7 +87,29 @@ def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None
     unanswered = applications(*PRODUCED, asked(2, "commit")).view_of("app")
     assert unanswered is not None
     assert unanswered.sentence == "The application asked to commit, and has no answer."
-    assert applications(*PRODUCED).view_of("app") is None
+    open_view = applications(*PRODUCED).view_of("app")
+    assert open_view is not None
+    assert open_view.sentence == "The application has not asked to end it."
+    assert [(move.at, move.text) for move in open_view.moves] == [(0, "open")]
+
+
+def test_a_transaction_of_an_application_begins_with_its_first_request_after_the_last_end() -> None:
+    """The application box was of a transaction that only the coordinator had (lesson L3)."""
+    ended = (*PRODUCED, asked(2, "commit"), result(2))
+    view = applications(*ended).view_of("app")
+    assert view is not None
+    assert [(move.at, move.text) for move in view.moves] == [
+        (0, "open"), (2, "asks to commit"), (4, "committed ✓"),
+    ]  # fmt: skip
+    next_view = applications(*ended, call("produce"), appended(5, 2), call("x")).view_of("app")
+    assert next_view is not None
+    assert [(move.at, move.text) for move in next_view.moves] == [(5, "open")]
+    init = (NODES[2], "txn.decide", (5,), TX, {"command": "InitProducerId"})
+    refused = (*PRODUCED, asked(2, "commit"), result(2, "INVALID_PRODUCER_EPOCH"))
+    anew = applications(*refused, call("init"), init, call("produce"), appended(7, 2))
+    new_view = anew.view_of("app")
+    assert new_view is not None
+    assert [(move.at, move.text) for move in new_view.moves] == [(7, "open")]
 
 
 def test_an_answer_that_contradicts_the_marker_is_wrong_data() -> None:

@@ -278,7 +278,11 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
     unloaded = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
     assert list(unloaded.shares) == ["a b t-0"]
     assert follow(*loaded, (BROKER, "share.unload", GONE)).shares == {}
-    assert follow(*loaded, (BROKER, "node.down", {"role": "broker"})).shares == {}
+    down = follow(*loaded, (BROKER, "node.down", {"role": "broker"}))
+    assert down.shares == {}
+    assert down.unserved_shares["a b t-0"]["held"] == ["0-0:m"], "what was known last is kept"
+    again = follow(*loaded, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1))
+    assert (list(again.shares), again.unserved_shares) == (["a b t-0"], {})
     assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
     assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}
     older = (BROKER, "share.load", {**GONE, "start": 0, "end": 0})
@@ -351,4 +355,8 @@ def test_members_of_streams_groups_go_with_the_broker_of_their_coordinator() -> 
     assert list(follow(at_three).streams) == ["g h m n"]
     for node, members_left in ((BROKER, ["g h m n"]), (THIRD, [])):
         broker_down = (node, "node.down", {"role": "broker"})
-        assert list(follow(at_three, broker_down).streams) == members_left
+        left = follow(at_three, broker_down)
+        assert list(left.streams) == members_left
+        assert len(left.streams) + len(left.unserved_streams) == 1, "it was known last"
+    served = follow(at_three, (THIRD, "node.down", {"role": "broker"}), at_three)
+    assert (len(served.streams), served.unserved_streams) == (1, {})

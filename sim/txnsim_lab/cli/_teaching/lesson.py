@@ -233,6 +233,8 @@ class _LessonPlayer:
 
     def _tell_part(self, part: Part) -> None:
         print_filled(part.say)
+        if part.watch:
+            print_filled(f"Watch for: {part.watch}.")
         if not part.ask:
             try:
                 ask_choice("Enter to go on", (), part.hints)

@@ -56,6 +56,7 @@ class RunsView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     scenario: str
+    title: str
     state: str
     """``running``, ``paused``, ``done``, ``failed`` or ``cancelled``."""
     done: int
@@ -148,6 +149,7 @@ class RunRequest:
         return RunsView(
             id=self.id,
             scenario=self.plan[0].scenario.name,
+            title=self.plan[0].scenario.title,
             state=self.state,
             done=len(self.results),
             of=len(self.plan),

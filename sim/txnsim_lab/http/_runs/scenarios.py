@@ -26,6 +26,7 @@ from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, nu
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Environment
+from txnsim.trace.trace_file import Recording
 from txnsim_lab.http._runs.lessons import lesson_of
 from txnsim_lab.http._runs.posted_runs import PostedRun, result_of
 from txnsim_lab.http._runs.run_players import ReplayedPlayer, RunPlayer
@@ -46,6 +47,8 @@ from txnsim_lab.scenario.driver_commands import (
     to_state,
 )
 from txnsim_lab.scenario.forked_processes import HAS_FORK, ForkServer, ProcessEndedError
+from txnsim_lab.trace.findings import Finding, findings
+from txnsim_lab.trace.run_difference import RunDifference, run_difference
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario
@@ -405,6 +408,38 @@ class ScenarioRoutes(Noun):
 
     @Operation(
         "get",
+        f"{PREFIX}/runs/{{id}}/findings",
+        query=_RUN_QUERIES,
+        refusals=("404", "422"),
+    )
+    async def findings(self, request: Request) -> list[Finding]:
+        """What the judges have found in a run, each with the event that shows it."""
+        trace = self._trace_of(request, self._run_request_of(request))
+        return await self._read_files(lambda: list(findings(_recording_of(trace))))
+
+    @Operation(
+        "get",
+        f"{PREFIX}/runs/{{id}}/difference",
+        query=(
+            *_RUN_QUERIES,
+            Query("beside", "Id of the request that played the other run", "string"),
+            Query("beside_run", "Label of the other run", "string"),
+        ),
+        refusals=("404", "422"),
+    )
+    async def difference(self, request: Request) -> RunDifference:
+        """Two runs of one story: their steps aligned, and the first one at which they differ."""
+        run_request, query = self._run_request_of(request), request.query_params
+        trace = self._trace_of(request, run_request)
+        other_label, take = query.get("beside_run"), query.get("take", "armed")
+        other_request = self._run_request_by_id(query.get("beside", ""))
+        other_trace = other_request.trace_of(other_label, take)
+        return await self._read_files(
+            lambda: run_difference(_recording_of(trace), _recording_of(other_trace))
+        )
+
+    @Operation(
+        "get",
         f"{PREFIX}/runs/{{id}}/story",
         media_type=YAML,
         query=(
@@ -579,6 +614,10 @@ class ScenarioRoutes(Noun):
 
 
 # Reading, in a thread
+
+
+def _recording_of(trace: bytes) -> Recording:
+    return Recording.from_lines("the run", trace.splitlines())
 
 
 def _story_of(

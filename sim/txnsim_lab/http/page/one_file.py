@@ -18,6 +18,7 @@ from txnsim.errors import ConfigError
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.http.page._files import digest, files, script
 from txnsim_lab.trace.explained_moments import Moment, moments
+from txnsim_lab.trace.findings import Finding, findings
 from txnsim_lab.trace.redaction import redact_run
 
 EVENTS_MAX: Final = 1_500_000
@@ -31,6 +32,8 @@ class _PageRun(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     moments: tuple[Moment, ...]
+    findings: tuple[Finding, ...]
+    """What judges have found in it."""
 
 
 class _RunList(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +74,9 @@ def one_file(
         remark=remark_text,
         runs=tuple(
             _PageRun(
-                title=title, moments=tuple(moments(run, report_progress=_run_progress(tell, title)))
+                title=title,
+                moments=tuple(moments(run, report_progress=_run_progress(tell, title))),
+                findings=findings(run),
             )
             for title, run in titled_runs
         ),

@@ -20,6 +20,7 @@ from txnsim.trace.trace_file import Recording
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
+from txnsim_lab.trace.findings import Finding, findings
 
 
 class Backend:
@@ -76,6 +77,8 @@ class OpenedTrace(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     events: int
+    findings: tuple[Finding, ...]
+    """What judges have found in it."""
 
 
 class OpenedRoutes(Noun):
@@ -95,7 +98,9 @@ class OpenedRoutes(Noun):
             raise RefusedError(422, str(error)) from error
         self._traces.append(trace_bytes)
         return OpenedTrace(
-            id=f"{_OPENED_ID_START}{len(self._traces)}", events=len(recording.events)
+            id=f"{_OPENED_ID_START}{len(self._traces)}",
+            events=len(recording.events),
+            findings=findings(recording),
         )
 
     def trace_of(self, request: Request) -> bytes | None:

@@ -21,11 +21,11 @@ from txnsim.text import unknown_word_message
 from txnsim.trace.trace_file import Recording
 from txnsim_lab.scenario.catalog import directory
 from txnsim_lab.scenario.teaching.outside_facts import is_outside_fact
-from txnsim_lab.scenario.teaching.trace_facts import fact, is_fact
+from txnsim_lab.scenario.teaching.trace_facts import fact, fact_text, is_fact
 
 LESSONS_FOLDER: Final = "lessons"
 _PATH_PART_RE: Final = re.compile(r"\.?([\w-]+)|\[(\d+)\]")
-_STORY_FIELDS: Final = ("story", "until", "beside", "shows", "saves")
+_STORY_FIELDS: Final = ("story", "until", "watch", "beside", "shows", "saves")
 _CLUSTER_FIELDS: Final = (
     "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
 )  # fmt: skip
@@ -87,6 +87,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The story that begins with this part; None: the story goes on."""
     until: int = 0
     """The story stops before this step; 0 leaves it where it is."""
+    watch: str = ""
+    """What to watch while the story goes on to there; the question's subject unless given."""
     ask: str = ""
     choices: Mapping[str, str] = {}
     """Possible value of the fact -> the text of this choice."""
@@ -255,7 +257,15 @@ def read(path: Path, yaml_text: str) -> Lesson:
     problems = list(_problems(converted))
     if problems:
         raise place_error(str(path), line_by_path, problems)
-    return converted
+    parts = tuple(map(_with_watch, converted.parts))
+    return msgspec.structs.replace(converted, parts=parts)
+
+
+def _with_watch(part: Part) -> Part:
+    """Where a question is asked, its subject is what to watch."""
+    if part.watch or not part.fact:
+        return part
+    return msgspec.structs.replace(part, watch=fact_text(part.fact))
 
 
 def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -93,9 +93,9 @@ def test_two_runs_are_shown_side_by_side(typed) -> None:
     printed_lines = [
         printed_line
         for printed_line in output.splitlines()
-        if printed_line.startswith("refused on payments-0")
+        if printed_line.startswith("what is refused on payments-0")
     ]
-    assert [line.split()[3:] for line in printed_lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
+    assert [line.split()[5:] for line in printed_lines] == [["nothing", "INVALID_PRODUCER_EPOCH"]]
 
 
 def test_nothing_goes_on_without_a_prediction(typed) -> None:

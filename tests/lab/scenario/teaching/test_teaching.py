@@ -48,6 +48,7 @@ def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
     for lesson_part in lesson_played.parts:
         texts = (
             lesson_part.say,
+            lesson_part.watch,
             lesson_part.do,
             lesson_part.then,
             lesson_part.ask,
@@ -60,6 +61,17 @@ def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
     outside = sum(lesson_part.do_minutes for lesson_part in lesson_played.parts)
     quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
     assert quick <= lesson_played.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
+
+
+def test_before_each_step_a_lesson_says_what_to_watch() -> None:
+    for each_lesson in lessons().values():
+        for lesson_part in (
+            each_lesson.parts if each_lesson.story and each_lesson.id != "demo" else ()
+        ):
+            if lesson_part.until or lesson_part.fact:
+                assert lesson_part.watch
+                # A right answer in it would be no riddle.
+                assert not any(text in lesson_part.watch for text in lesson_part.choices.values())
 
 
 def test_the_quiz_has_a_right_choice_for_each_question() -> None:

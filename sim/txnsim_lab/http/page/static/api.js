@@ -4,9 +4,8 @@
 import { batch } from "@preact/signals";
 import { Trace, readTrace } from "./book.js";
 import { batchesOf } from "./rows.js";
-import { getCurrentTrace, isRunBusy, chooseView, comparison, eventCount, cursorIndex, drivenRun, events, explanation, runFile, goToEvent, indexOfPosition, lesson, connectionState, goToNewest, lostEventCount, storyNotes, chosenPartition, presentAnswer, unansweredMs, problemText, showTrace, readEventCount, isClusterReplaced, noticeText, traceOrigin, addEvents, shownView, violations, changeWithNextDrawing } from "./store.js";
-import { firstDifference, alignCaptions } from "./compare.js";
-import { decisive, stepAt } from "./stage.js";
+import { isRunBusy, chooseView, comparison, eventCount, cursorIndex, drivenRun, events, explanation, runFile, goToEvent, indexOfPosition, lesson, connectionState, goToNewest, lostEventCount, storyNotes, chosenPartition, presentAnswer, unansweredMs, problemText, showTrace, readEventCount, isClusterReplaced, noticeText, traceOrigin, addEvents, shownView, telltalePosition, changeWithNextDrawing } from "./store.js";
+import { stepAt } from "./stage.js";
 import { isSite, askWorker } from "./site.js";
 
 const API_PREFIX = "/api/v1";
@@ -183,9 +182,9 @@ const PRESENT_INTERVAL_MS = 1000, PRESENT_REST_FACTOR = 3;
 /** Ask again and again, one question at a time, how far the live cluster is: so the page knows how far it is behind,
  *  also where the stream of events is slow, and notices that recording has been switched off or on. */
 export async function followPresent() {
-  for (let tookMs = 0; ; ) {
-    await new Promise((resolve) => setTimeout(resolve, Math.max(PRESENT_INTERVAL_MS, PRESENT_REST_FACTOR * tookMs)));
-    if (traceOrigin.value.kind !== "live" || !["live", "off"].includes(connectionState.value) || document.hidden) continue;
+  for (let tookMs = 0, waitMs = 0; ; waitMs = Math.max(PRESENT_INTERVAL_MS, PRESENT_REST_FACTOR * tookMs)) {
+    if (waitMs) await new Promise((resolve) => setTimeout(resolve, waitMs)); // at first it is asked at once: reading a long trace takes seconds
+    if (traceOrigin.value.kind !== "live" || !["connecting", "live", "off"].includes(connectionState.value) || document.hidden) continue;
     const startMs = performance.now();
     const lateTimer = setInterval(() => (unansweredMs.value = performance.now() - startMs), PRESENT_INTERVAL_MS);
     try {
@@ -231,6 +230,15 @@ export async function loadTrace(response, origin, choiceAtStart = beginSourceCho
   return true;
 }
 
+/** Go to the event at a position; false where there is none. */
+function goToPosition(position) {
+  const index = position === undefined ? undefined : indexOfPosition(position);
+  if (index !== undefined) goToEvent(index);
+  return index !== undefined;
+}
+/** Go to the event that shows what the judges have found first; false where they have found nothing. */
+const goToTelltale = () => goToPosition(telltalePosition());
+
 /** Run a scenario in virtual time, in a process of its own, and show it: to its end unless `paused`. `yaml` is the
  *  text of a story that is not shipped. False if something else was chosen meanwhile. */
 export async function playRun(scenarioName, runName, takeName, seed = 1, { paused = false, inputs = [], of: lessonPart = "", yaml } = {}) {
@@ -239,7 +247,7 @@ export async function playRun(scenarioName, runName, takeName, seed = 1, { pause
   const choiceAtStart = beginSourceChoice();
   const storySource = yaml ? { yaml } : { name: scenarioName };
   const startedRun = await postJson(`/runs?${WAIT_PARAMETER}`, { ...storySource, runs: [runName], takes: [takeName], seed, paused: true, inputs, lesson: lessonPart });
-  const runOrigin = { kind: "run", id: startedRun.id, name: scenarioName, run: runName, take: takeName, seed, yaml };
+  const runOrigin = { kind: "run", id: startedRun.id, title: startedRun.title, name: scenarioName, run: runName, take: takeName, seed, yaml };
   if (!(await showDrivenRun(runOrigin, startedRun, choiceAtStart))) {
     void endRun(startedRun.id);
     return false;
@@ -248,8 +256,7 @@ export async function playRun(scenarioName, runName, takeName, seed = 1, { pause
   if (paused || !drivenRun.value?.next) return true;
   await sendRunCommand("go", {});
   if (choiceAtStart !== sourceChoice) return false;
-  const violationIndex = decisive(violations.value);
-  if (violationIndex !== null) goToEvent(violationIndex); // the violation, not the end of the run, where it is cured
+  goToTelltale(); // not to the end of the run, where it is cured
   return true;
 }
 
@@ -262,8 +269,7 @@ export async function repeatRun({ name, run, take: takeName, seed, inputs, step,
     shownView.value = viewName;
     chosenPartition.value = tp;
   });
-  const eventIndex = position === undefined ? undefined : indexOfPosition(position);
-  if (eventIndex !== undefined) goToEvent(eventIndex);
+  goToPosition(position);
 }
 
 /** Play another run of the same story, with the same inputs, beside the run that is shown. Unless it is named,
@@ -284,17 +290,14 @@ export async function compareWithRun(wantedRun) {
   if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   const otherTrace = await readTrace(response);
   if (choiceAtStart !== sourceChoice) return;
-  const runPair = { trace: otherTrace, about: { ...otherOrigin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRun, otherRunName], others: otherRunNames };
-  alignSteps(runPair);
-  const { first } = comparison.value;
-  if (first) goToEvent(stepAt(storyNotes()[first.row.left - 1]).to);
+  const runPair = { of: traceOrigin.value.id, trace: otherTrace, about: { ...otherOrigin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRun, otherRunName], others: otherRunNames };
+  comparison.value = { ...runPair, ...(await askDifference(traceOrigin.value, runPair)) };
+  const { first, rows } = comparison.value;
+  if (first) goToEvent(stepAt(storyNotes()[rows[first.row].left - 1]).to);
 }
 
-/** Align the steps of two runs, and find the first that differs. Repeated whenever the shown run goes on. */
-function alignSteps(runPair) {
-  const stepRows = alignCaptions(getCurrentTrace(), runPair.trace);
-  comparison.value = { ...runPair, rows: stepRows, first: firstDifference({ ...runPair, rows: stepRows }) };
-}
+/** Ask how the steps of two runs are aligned, and where they differ first: {rows, first}. */
+const askDifference = ({ id, run, take }, { about }) => askServer(`/runs/${id}/difference?${new URLSearchParams({ run, take, beside: about.id, beside_run: about.run })}`);
 
 const WAIT_PARAMETER = "wait_ms=60000";
 const isFailedOrCancelled = (run) => run.state === "failed" || run.state === "cancelled";
@@ -306,11 +309,13 @@ async function showDrivenRun(runOrigin, runStatus, choiceAtStart) {
   const response = await callControlPort(`/runs/${runOrigin.id}/trace?${runQuery}`);
   if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   const partitionBefore = chosenPartition.value;
-  if (!(await loadTrace(response, { ...runOrigin, verdict: runStatus.runs[0] }, choiceAtStart))) return false;
+  const findings = await askServer(`/runs/${runOrigin.id}/findings?${runQuery}`);
+  const difference = comparison.value?.of === runOrigin.id ? await askDifference(runOrigin, comparison.value) : null; // asked again whenever the run goes on
+  if (!(await loadTrace(response, { ...runOrigin, verdict: runStatus.runs[0], findings }, choiceAtStart))) return false;
   batch(() => {
     chosenPartition.value = partitionBefore;
     drivenRun.value = runStatus.at;
-    if (comparison.value) alignSteps(comparison.value);
+    if (comparison.value && difference) comparison.value = { ...comparison.value, ...difference };
   });
   if (runStatus.at.next) connectionState.value = "paused";
   if (runStatus.at.error) throw new Error(runStatus.at.error);
@@ -366,22 +371,19 @@ export async function openFile(file) {
     runsDocument = runsPage;
     await showPackedRuns();
   } else {
-    const { id } = await postJson("/traces", { name: file.name, trace: fileText });
+    const { id, findings } = await postJson("/traces", { name: file.name, trace: fileText });
     runFile.value = null;
-    if (!(await loadTrace(new Response(fileText), { kind: "file", id, title: file.name }, choiceAtStart))) return;
-    const violationIndex = decisive(violations.value);
-    if (violationIndex !== null) goToEvent(violationIndex);
+    if (!(await loadTrace(new Response(fileText), { kind: "file", id, title: file.name, findings }, choiceAtStart))) return;
+    goToTelltale();
   }
   chooseView("stage");
 }
 
 /** Show one of the runs of the file. */
 export async function showRunOfFile(runIndex) {
-  const { title, moments } = runFile.value.runs[runIndex];
-  if (!(await loadTrace(unpackElement(`trace-${runIndex}`), { kind: "file", index: runIndex, title, moments }))) return;
-  const hangingMoment = moments.find((moment) => moment.partitions.some(({ cause }) => cause.startsWith("hanging")));
-  const targetIndex = decisive(violations.value) ?? (hangingMoment ? indexOfPosition(hangingMoment.at) : null);
-  if (targetIndex !== null) goToEvent(targetIndex);
+  const { title, moments, findings } = runFile.value.runs[runIndex];
+  if (!(await loadTrace(unpackElement(`trace-${runIndex}`), { kind: "file", index: runIndex, title, moments, findings }))) return;
+  if (!goToTelltale()) goToPosition(moments.find(({ verdict }) => verdict.state === "hangs")?.at);
 }
 
 /** The explanation of an event that the file holds; `moments` are sorted by position. */

@@ -15,7 +15,7 @@ export const VIEW_TITLES = [
   ["events", "Events"],
   ["faults", "Faults"],
   ["cluster", "Cluster"],
-  ["zoo", "Zoo and lessons"],
+  ["zoo", "Stories and lessons"],
   ["write", "Write a story"],
 ];
 

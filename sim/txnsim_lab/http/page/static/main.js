@@ -10,8 +10,8 @@ import { KEY_BINDINGS, onKey, toggleOverlay, availableViews } from "./keys.js";
 import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./player.js";
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
-import { decisive, stepAt } from "./stage.js";
-import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, violations, shownCausesOf } from "./store.js";
+import { stepAt } from "./stage.js";
+import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -29,28 +29,31 @@ import { Why } from "./views/why.js";
 import { Write } from "./views/write.js";
 import { Zoo } from "./views/zoo.js";
 import { KIND_MEANINGS } from "./meanings.js";
-import { WORD_MEANINGS, millisecondsText } from "./words.js";
+import { TAKE_NAMES, WORD_MEANINGS, millisecondsText, runName } from "./words.js";
 
 const VIEW_COMPONENTS = { stage: Stage, coordinator: Coordinator, producers: Producers, lanes: Lanes, events: Events, faults: Faults, cluster: Cluster, zoo: Zoo, write: Write };
 /** Views that need no recording of the cluster. */
 const CLUSTERLESS_VIEWS = ["zoo", "write"];
+/** Views that may be seen while a lesson's question is open: the stage leaves out what would answer it. */
+const QUESTION_VIEWS = ["stage", ...CLUSTERLESS_VIEWS];
+const HiddenView = () => html`<section class="why" id="hidden-view"><h2>First the question: what do you think?</h2><p>This view would answer it. It opens when you have said what you expect.</p></section>`;
 /** What the help calls keys that print no character. */
 const KEY_LABELS = { " ": "Space", ArrowLeft: "←", ArrowRight: "→" };
 /** Whether the live cluster was never recorded: views would wrongly say that it is empty. */
 const hasNoRecording = () => traceOrigin.value.kind === "live" && connectionState.value === "off" && eventCount.value === 0;
 
 function App() {
-  const ShownView = hasNoRecording() && !CLUSTERLESS_VIEWS.includes(shownView.value) ? NoRecording : VIEW_COMPONENTS[shownView.value];
+  const ShownView = askedFact.value && !QUESTION_VIEWS.includes(shownView.value) ? HiddenView : hasNoRecording() && !CLUSTERLESS_VIEWS.includes(shownView.value) ? NoRecording : VIEW_COMPONENTS[shownView.value];
   const shownOrigin = traceOrigin.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
-    <header><h1>txnsim</h1><span class="title"><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
+    <header><h1>txnsim</h1><span class="title" title=${askedFact.value ? undefined : shownOrigin.title}><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${shownView.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(eventCount.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
       <button id="share" onClick=${() => toggleOverlay(isShareOpen)} aria-expanded=${isShareOpen.value}>Share (s)</button>
       <button onClick=${() => toggleOverlay(isHelpOpen)} aria-expanded=${isHelpOpen.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
     <nav aria-label="Views">${availableViews().map(([name, label], n) => html`
-      <button aria-current=${shownView.value === name && !isHelpOpen.value && !isShareOpen.value ? "page" : undefined} onClick=${() => chooseView(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
+      <button title=${`Key ${n + 1}`} aria-keyshortcuts=${n + 1} aria-current=${shownView.value === name && !isHelpOpen.value && !isShareOpen.value ? "page" : undefined} onClick=${() => chooseView(name)}>${label}</button>`)}</nav>
     <${VerdictBar} />
     <section class="notices" aria-label="Notices">${lesson.value ? shownView.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problemText.value && html`<p class="problem" role="alert">${problemText.value} <button onClick=${() => (problemText.value = "")}>Close</button></p>`}
     ${noticeText.value && html`<p class="gap" id="said" role="status">${noticeText.value} <button onClick=${() => (noticeText.value = "")}>Close</button></p>`}
@@ -62,10 +65,9 @@ function App() {
 
 /** What the judges found, in one box; each finding has a link to its place on the tape. */
 function JudgesFindings() {
-  const violationByFinding = new Map(violations.value.map((violation) => [`${violation.d.rule} ${violation.d.found}`, violation])); // a finding is there twice: before the cure and after it
-  if (!violationByFinding.size) return null;
-  return html`<div class="problem">✖ The judges found ${[...violationByFinding.values()].map((violation, n) => html`${n > 0 && "; "}<b>${violation.d.rule}</b>: ${violation.d.found} <button
-    class="link" onClick=${() => goToEvent(decisive([violation]) ?? indexOfPosition(violation.i))}>see it<span class="sr">: ${violation.d.rule}</span></button>`)}</div>`;
+  if (!findings.value.length) return null;
+  return html`<div class="problem">✖ The judges found ${findings.value.map(({ rule, found, at, shown_by: shownBy }, n) => html`${n > 0 && "; "}<b>${rule}</b>: ${found} <button
+    class="link" onClick=${() => goToEvent(indexOfPosition(shownBy ?? at))}>see it<span class="sr">: ${rule}</span></button>`)}</div>`;
 }
 
 /** Whether the shown event is not the newest. */
@@ -114,7 +116,7 @@ const SimulatorProgress = () => simulatorProgress.value && html`<span id="starti
 
 function Title({ from: shownOrigin }) {
   if (shownOrigin.kind === "site") return "transactions of Kafka, simulated in this browser";
-  if (shownOrigin.kind === "run") return `${shownOrigin.name} · ${shownOrigin.run} · ${shownOrigin.take} · seed ${shownOrigin.seed}`;
+  if (shownOrigin.kind === "run") return [askedFact.value ? "" : shownOrigin.title, runName(shownOrigin.run), ...(shownOrigin.take === "armed" ? [] : [TAKE_NAMES[shownOrigin.take]]), ...(shownOrigin.seed === 1 ? [] : [`seed ${shownOrigin.seed}`])].filter(Boolean).join(" · ");
   if (shownOrigin.kind !== "file") return "this cluster";
   if (!runFile.value) return shownOrigin.title ?? "reading …";
   const { runs } = runFile.value;
@@ -132,10 +134,10 @@ const isSheetUp = signal(false);
 function Inspector() {
   const event = shownEvent.value;
   void eventCount.value;
-  if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a run of the Zoo, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a run of the Zoo."}</p></aside>`;
+  if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
-  const focusedPartition = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusedPartitionOf(judgedMoment.value.now, explanation.value?.open ?? []) : null;
+  const focusedPartition = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusedPartitionOf(judgedMoment.value.now, explanation.value?.verdict) : null;
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Why, and this event" : "This event"}</button>${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
     ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
     <h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>
@@ -169,7 +171,7 @@ function Scrubber() {
       aria-valuetext=${event ? `event ${event.i}: ${KIND_MEANINGS[event.k] ?? event.k}` : "no event"} onInput=${(e) => goToEvent(Number(e.target.value))} />
       ${storyNotes().slice(-MARKED_STEPS_MAX).map((index, n, noteIndices) => {
         const stepEndIndex = (noteIndices[n + 1] ?? eventCount.value) - 1;
-        return html`<i aria-hidden="true" class=${`step${stepEndIndex <= shownIndex.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": stepEndIndex / Math.max(1, newestIndex) }} onClick=${() => goToEvent(stepEndIndex)}></i>`;
+        return html`<i aria-hidden="true" class=${`step${stepEndIndex <= shownIndex.value ? " passed" : ""}`} title=${askedFact.value ? undefined : events[index].d.text} style=${{ "--part": stepEndIndex / Math.max(1, newestIndex) }} onClick=${() => goToEvent(stepEndIndex)}></i>`;
       })}</span>
     ${stepCount > 0 && html`<span class="step-of" title=${positionText}>step ${stepAt(shownIndex.value)?.number ?? 0} of ${stepCount}</span>`}
     ${(!stepCount || isDetailed.value) && html`<span class="where">${positionText}</span>`}

@@ -1,10 +1,11 @@
 // @ts-check
 // The picture of the stage as plain values: what the application, the coordinator and the partitions have of the
 // transactions of one transactional id, and the messages between them, on one axis of time. views/picture.js draws it.
+// What it says of a transaction are the server's words (txnsim_lab.trace.picture_words, txnsim.verdict).
 
-import { OUTSIDERS, coordinated, messages, sharersAt, sharing, stepAt } from "./stage.js";
+import { OUTSIDERS, coordinated, messages, stepAt } from "./stage.js";
 import { events, getHoldIndices, indexOfPosition, nearestAncestor, storyNotes } from "./store.js";
-import { transactionBegunUntil, transactionLabel, tapeOf } from "./tape.js";
+import { transactionLabel, tapeOf } from "./tape.js";
 
 /** How many batches of a log, logs, and share groups of a log are shown at most. */
 const CELLS_PER_LOG_MAX = 5;
@@ -18,6 +19,7 @@ const MARKER_LABELS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
 /** Facts of questions that the coordinator's states would give away. Its sentence is hidden for every question. */
 const FACTS_SHOWN_BY_STATES = new Set(["state", "epoch", "markers"]);
 const NO_COORDINATOR = { where: "", spans: [] };
+const NO_WORDS = { applications: {}, coordinators: {}, markers: {} };
 /** Facts of questions that the batches of a log would give away. */
 const FACTS_SHOWN_BY_BATCHES = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
@@ -27,27 +29,26 @@ const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 export function pictureOf(moment, id, tps, askedFact = null) {
   const { now, index } = moment;
   if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) tps = [];
-  const newestTransaction = transactionBegunUntil(id, index);
-  const knowledge = newestTransaction ? applicationKnowledge(newestTransaction, moment.applications?.[id]) : null;
+  const said = moment.said?.words ?? NO_WORDS;
   const firstNewIndex = stepAt(index)?.from ?? index - NEW_EVENT_COUNT;
   const logPictures = tps.map((tp) => logPicture(moment, tp, askedFact));
-  const drawnMessages = messages(now, index).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
+  const drawnMessages = messages(now, index, said.markers).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const messageFlights = [];
   const newestRecord = lastCellWhere(logPictures, (cell) => !cell.isMarker && cell.id === id);
   const produceRequest = drawnMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
-  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${statusText(produceRequest)}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, n: sendIndex(produceRequest.since), to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
+  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${produceRequest.how === "cancelled" ? "never sent" : produceRequest.how}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, n: sendIndex(produceRequest.since), to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
   else if (newestRecord) messageFlights.push({ kind: "record", label: `${newestRecord.cell.text || "a record"}${holdDurationText(events[newestRecord.cell.n])}`, how: "delivered", n: sendIndex(events[newestRecord.cell.n]), to: newestRecord.to, isNew: newestRecord.cell.n >= firstNewIndex });
   logPictures.forEach(({ tp }, logIndex) => {
     const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
     const writtenMarkerCell = lastCellWhere([logPictures[logIndex]], (cell) => cell.isMarker && cell.id === id);
-    if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${statusText(owedMarker)}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
+    if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${owedMarker.status}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
     else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
   const coordinatorEntry = now.transactions[id];
-  const name = newestTransaction && transactionLabel(newestTransaction);
+  const application = said.applications[id];
   const picture = {
-    app: askedFact === "answer" ? { text: "?", how: "none", spans: [] } : { text: knowledge ? `${name} ${knowledge.text}` : "no transaction yet", how: knowledge?.how ?? "none", spans: knowledge ? applicationSpans(newestTransaction, knowledge) : [] },
-    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index), now) : { ...NO_COORDINATOR, text: "it knows no such id" }), ...(askedFact && { text: "" }) },
+    app: askedFact === "answer" ? { id, text: "?", spans: [] } : { id, text: application?.status ?? "", spans: applicationSpans(application) },
+    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index), now) : NO_COORDINATOR), text: askedFact ? "" : said.coordinators[id] ?? "" },
     logs: logPictures, flights: messageFlights, ticks: [],
   };
   return onOneAxis(picture);
@@ -72,33 +73,13 @@ function sendIndex(event) {
   return received ? indexOfPosition(received.i) : undefined;
 }
 
-/** What an application knows of its newest transaction, by its last request to end one and the answer (`view`, as the
- *  server reads them from the trace): {how, text}. */
-function applicationKnowledge(transaction, view) {
-  if (!view || view.asked_at < (events[transaction.index]?.i ?? 0)) return { how: "open", text: "is open" };
-  const since = { askedAt: view.asked_at, answeredAt: view.answered_at, asked: view.asked };
-  if (view.answer === null) return { how: "unknown", text: `asked to ${view.asked}, no answer`, ...since };
-  if (view.answer !== "NONE") return { how: "unknown", text: `asked to ${view.asked}, got ${view.answer}`, ...since };
-  const outcome = view.asked === "commit" ? "committed" : "aborted";
-  return { how: outcome, text: `is ${outcome} ✓`, ...since };
-}
-
-/** What the application knows, as spans from one event to the next: open, asked, answered. */
-function applicationSpans(transaction, { how, text, asked, askedAt, answeredAt }) {
-  const name = transactionLabel(transaction);
-  const spans = [{ n: transaction.index, text: `${name} ${how === "open" ? text : "open"}`, how: "open" }];
-  const [askedIndex, answeredIndex] = [askedAt, answeredAt ?? undefined].map((position) => (position === undefined ? undefined : indexOfPosition(position)));
-  if (askedIndex > transaction.index) spans.push({ n: askedIndex, text: answeredIndex === undefined ? text : `asks to ${asked}`, how: "unknown" });
-  if (answeredIndex > transaction.index) spans.push({ n: answeredIndex, text, how });
-  return spans;
-}
-
-const statusText = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
+/** What the application did and was answered, as spans from one event to the next. */
+const applicationSpans = (application) => (application?.moves ?? []).map(({ at, text, how }) => ({ n: indexOfPosition(at), text, how })).filter(({ n }) => n !== undefined);
 
 function lastCellWhere(logs, isSought) {
   for (let logIndex = 0; logIndex < logs.length; logIndex += 1) {
     const cellIndex = logs[logIndex].cells.findLastIndex(isSought);
-    if (cellIndex >= 0) return { cell: logs[logIndex].cells[cellIndex], to: { log: logIndex, cell: cellIndex } };
+    if (cellIndex >= 0) return { cell: logs[logIndex].cells[cellIndex], to: { log: logIndex, number: logs[logIndex].cells[cellIndex].number } };
   }
   return null;
 }
@@ -117,12 +98,7 @@ function holdDurationText(event) {
   return "";
 }
 
-function coordinatorPicture({ entry, moves, t, outcome, owed }, now) {
-  const transactionName = t && transactionLabel(t);
-  const markerText = owed.length ? "its marker is owed" : "no marker is owed";
-  const beliefText = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${transactionName} is open` : outcome ? `${transactionName} is over, ${markerText}` : `${transactionName} is decided, ${markerText}`;
-  return { where: entry.node.startsWith("broker/") ? brokerText(now, entry.node.split("/")[1]) : "no broker has it loaded", spans: moves.map((move, n) => ({ ...move, pending: n === moves.length - 1 ? entry.pending : null })), text: beliefText };
-}
+const coordinatorPicture = ({ entry, moves }, now) => ({ where: entry.node.startsWith("broker/") ? brokerText(now, entry.node.split("/")[1]) : "no broker has it loaded", spans: moves.map((move, n) => ({ ...move, pending: n === moves.length - 1 ? entry.pending : null })) });
 
 /** A broker, and whether it runs. */
 const brokerText = (now, id, isUp = isBrokerUp(now, id)) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${isUp ? "● up" : "✖ down"}`);
@@ -132,30 +108,34 @@ const isBrokerUp = (now, id) => now.brokers[`broker/${id}`] !== "down" || !Objec
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
 
-function logPicture({ now, index, open, said }, tp, askedFact) {
-  const judgedPartition = said?.verdict.partitions.find(({ partition }) => partition === tp);
+function logPicture({ now, index, said }, tp, askedFact) {
+  const judged = askedFact ? undefined : said?.verdict.partitions.find(({ partition }) => partition === tp);
   const partitionLog = now.logs[tp];
   const { cells, far, earlier } = tapeOf(tp, index, partitionLog);
-  const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
-  const shownCells = cells.slice(-CELLS_PER_LOG_MAX);
-  const lsoCell = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= partitionLog.lso && partitionLog.lso <= end);
-  if (lsoCell && !shownCells.includes(lsoCell)) shownCells.splice(0, 1, lsoCell);
-  const hasOpenTransaction = partitionLog.lso < partitionLog.end;
-  const shareGroups = sharersAt(now, tp, judgedPartition);
+  const isHeld = Boolean(judged?.holder_mark);
+  const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
+  const wrongEnds = new Set(judged?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
+  const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEnds.has(`${pid} ${isMarker ? first : endedAt}`);
+  const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
+  const allCells = [...(far ? [{ cell: far.cell, number: earlier }] : []), ...cells.map((cell, n) => ({ cell, number: earlier + (far ? 1 + far.between : 0) + n }))];
+  const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell));
+  const shareGroups = askedFact ? [] : said?.words.share_groups[tp] ?? [];
   return {
-    tp, where: judgedPartition ? brokerText(now, judgedPartition.leader_id, judgedPartition.is_leader_up) : brokerText(now, partitionLog.leader), end: partitionLog.end, earlier: earlier + cells.length - shownCells.length,
-    cells: shownCells.map((cell) => {
-      const isHanging = !askedFact && cell.how === "open" && hangingVerdicts.some((verdict) => verdict.producer_id === cell.pid && cell.last >= verdict.first);
-      return {
-        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
-        text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
-        title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-        isWall: !askedFact && hasOpenTransaction && cell === lsoCell, isUnread: !askedFact && hasOpenTransaction && cell.last >= partitionLog.lso,
-      };
-    }),
-    isOpen: !askedFact && hasOpenTransaction,
-    bracket: !hasOpenTransaction || askedFact ? "" : hangingVerdicts.length ? "open from here · no marker will come" : "open from here",
-    readers: askedFact ? [] : judgedPartition?.readers ?? [],
-    ...(shareGroups.length && !askedFact && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX).map(sharing) }),
+    tp, where: judged ? brokerText(now, judged.leader_id, judged.is_leader_up) : brokerText(now, partitionLog.leader), end: partitionLog.end, count: earlier + (far ? 1 + far.between : 0) + cells.length,
+    cells: shownCells.map(({ cell, number }) => ({
+      number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
+      text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
+      title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
+      isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
+    })),
+    isOpen: isHeld, bracket: judged?.holder_mark ?? "", isHanging: judged?.holder?.state === "hangs", readers: judged?.reader_mark ?? "",
+    ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),
   };
+}
+
+/** Of the batches of a log those that decide, and the newest: CELLS_PER_LOG_MAX in all, in their order. */
+function decisiveAndNewest(cells, isDecisive) {
+  const chosenCells = new Set(cells.filter(isDecisive).slice(-CELLS_PER_LOG_MAX));
+  for (const cell of cells.toReversed()) if (chosenCells.size < CELLS_PER_LOG_MAX) chosenCells.add(cell);
+  return cells.filter((cell) => chosenCells.has(cell));
 }

@@ -11,7 +11,7 @@ const TABLE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a ta
 export function newState(level = "full") {
   return {
     at_us: 0, wall_ms: 0, level,
-    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(), streams: table(),
+    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(), unserved_shares: table(), streams: table(), unserved_streams: table(),
   };
 }
 
@@ -41,8 +41,13 @@ function up(state, event, node, data) {
 function down(state, event, node, data) {
   if (data.role !== "broker") return;
   state.brokers[node] = "down";
-  for (const [name, one] of Object.entries(state.shares)) if (one.node === node) delete state.shares[name];
-  for (const [name, one] of Object.entries(state.streams)) if (one.node.startsWith(`${node}/`)) delete state.streams[name];
+  for (const [name, one] of Object.entries(state.shares)) if (one.node === node) move(name, state.shares, state.unserved_shares);
+  for (const [name, one] of Object.entries(state.streams)) if (one.node.startsWith(`${node}/`)) move(name, state.streams, state.unserved_streams);
+}
+
+function move(name, from, to) {
+  to[name] = from[name];
+  delete from[name];
 }
 
 function role(state, event, node, data) {
@@ -63,14 +68,14 @@ function topicDeleted(state, event, node, data) {
   for (let index = 0; index < data.partitions; index += 1) {
     const name = `${data.topic}-${index}`;
     delete state.logs[name];
-    for (const some of [state.shares, state.offsets]) {
+    for (const some of [state.shares, state.unserved_shares, state.offsets]) {
       for (const key of Object.keys(some)) if (key.slice(key.lastIndexOf(" ") + 1) === name) delete some[key];
     }
   }
 }
 
 function clear(state) {
-  for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "streams"]) state[name] = table();
+  for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "unserved_shares", "streams", "unserved_streams"]) state[name] = table();
 }
 
 /** Where a log ends that a new leader tells of; 0 is left out. */
@@ -290,7 +295,9 @@ const shareOf = (data) => `${data.group} ${data.tp}`;
 const shared = ({ start, next, held, isolation }, node, i) => ({ start, next, held, isolation, node, i });
 
 function shareLoaded(state, event, node, data) {
-  if ("next" in data) state.shares[shareOf(data)] = shared(data, node, event.i);
+  if (!("next" in data)) return;
+  state.shares[shareOf(data)] = shared(data, node, event.i);
+  delete state.unserved_shares[shareOf(data)];
 }
 
 function shareMoved(state, event, node, data) {
@@ -298,22 +305,28 @@ function shareMoved(state, event, node, data) {
 }
 
 function shareUnloaded(state, event, node, data) {
-  if (state.shares[shareOf(data)]?.node === node) delete state.shares[shareOf(data)];
+  if (state.shares[shareOf(data)]?.node === node) move(shareOf(data), state.shares, state.unserved_shares);
 }
 
 const memberOf = (data) => `${data.group} ${data.member}`;
 
 function memberMoved(state, event, node, data) {
   state.streams[memberOf(data)] = { ...data, node, i: event.i };
+  groupServed(state, data);
 }
 
 function memberLeft(state, event, node, data) {
   delete state.streams[memberOf(data)];
+  groupServed(state, data);
+}
+
+function groupServed(state, { group }) {
+  for (const [name, one] of Object.entries(state.unserved_streams)) if (one.group === group) delete state.unserved_streams[name];
 }
 
 function streamsUnloaded(state, event, node, data) {
   for (const [name, one] of Object.entries(state.streams)) {
-    if (one.group === data.group && one.node === node) delete state.streams[name];
+    if (one.group === data.group && one.node === node) move(name, state.streams, state.unserved_streams);
   }
 }
 

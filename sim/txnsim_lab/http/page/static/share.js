@@ -3,7 +3,7 @@
 // repeat a run, so a link holds no trace.
 
 import { VIEW_TITLES } from "./keys.js";
-import { shownIndex, comparison, cursorIndex, drivenRun, isEmbedded, events, explanation, traceHeader, lesson, chosenPartition, isPresenting, traceOrigin, shownView, violations } from "./store.js";
+import { askedFact, shownIndex, comparison, cursorIndex, drivenRun, isEmbedded, events, explanation, traceHeader, lesson, chosenPartition, isPresenting, traceOrigin, shownView, violations } from "./store.js";
 import { eventLine } from "./words.js";
 
 const ISSUE_EVENT_COUNT = 20;
@@ -70,6 +70,7 @@ def test_${sharedRun.name.replace(/\W/g, "_")}():
     ${violatedRules.length ? "# What the judges find; () once it is mended.\n    " : ""}assert result.verdict.observed == (${violatedRules.map((rule) => `${JSON.stringify(rule)},`).join(" ")})
 `;
   const runTitle = `${sharedRun.name}, ${sharedRun.run}, ${sharedRun.take}, seed ${sharedRun.seed}`;
+  if (askedFact.value) return [["Link", runLink]]; // the rest would answer the question
   const issueText = writeIssue(runTitle, ["```console", `$ ${runCommand}`, "```", ""]);
   return [["Link", runLink], ["Command", runCommand], ["pytest test", testCode], ["Issue", issueText]];
 }

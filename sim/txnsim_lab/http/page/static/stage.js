@@ -4,8 +4,8 @@
 
 import { countUpTo } from "./book.js";
 import { idOf, owedBy } from "./reducer.js";
-import { causeChainOf, events, getHoldIndices, indexOfPosition, stateMovesOf, nearestAncestor, storyNotes, getReleaseIndices, stateAt } from "./store.js";
-import { transactionBegunUntil, transactionLabel, transactionOutcome } from "./tape.js";
+import { causeChainOf, events, getHoldIndices, indexOfPosition, stateMovesOf, nearestAncestor, storyNotes, getReleaseIndices } from "./store.js";
+import { transactionBegunUntil } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
 export const SHOWN_MAX = 3;
@@ -24,8 +24,7 @@ const CLIENTS_MAX = 8;
 export const HOUSEKEEPING = new Set(["IncrementalAlterConfigs", "DescribeConfigs", "DescribeTransactions", "ListTransactions", "DescribeProducers", "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry", "DescribeCluster"]);
 /** What clients and coordinators send about transactions; the rest is housekeeping. */
 export const TXN_APIS = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
-export const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
-export const NO_TROUBLE = 4;
+const MESSAGE_STATUS_WORDS = { held: "held", delayed: "delayed", released: "was held, released", owed: "owed", delivered: "delivered", refused: "refused", lost: "lost", cancelled: "never sent", doubled: "arrives twice" };
 
 /** The step of the story that an index lies in: {number, from, to}; null before the first. */
 export function stepAt(index) {
@@ -35,36 +34,28 @@ export function stepAt(index) {
   return { number, from: storyNotes()[number - 1], to: (next ?? events.length) - 1 };
 }
 
-const rankOf = (one) => TROUBLE[one.verdict] ?? TROUBLE.unknown;
-
 const byName = new Intl.Collator("en", { numeric: true }).compare;
+const NO_VERDICT = { partitions: [], unfinished: [] };
+const withRest = (names, rest) => [...new Set([...names, ...rest.sort(byName)])];
 
-/** In trouble first, then by name; where only what hangs is wanted, nothing else. */
-function ranked(some, open, nameOf, least, isHanging) {
-  const rank = new Map(some.map((name) => [name, least(name)]));
-  for (const one of open) rank.set(nameOf(one), Math.min(rank.get(nameOf(one)) ?? NO_TROUBLE, rankOf(one)));
-  const wanted = isHanging ? some.filter((name) => rank.get(name) < TROUBLE.decided) : some;
-  return wanted.sort((a, b) => rank.get(a) - rank.get(b) || byName(a, b));
-}
-
-/** What its coordinator alone says of a transactional id. */
-export function underWay(now, id) {
-  const { state } = now.transactions[id];
-  return state.startsWith("Prepare") ? TROUBLE.decided : state === "Ongoing" ? TROUBLE.alive : NO_TROUBLE;
+/** Transactional ids of which the judge tells something, what hangs first. */
+export function busyIds(verdict) {
+  const { partitions, unfinished } = verdict ?? NO_VERDICT;
+  const told = [...partitions.flatMap((judged) => judged.open_txns), ...unfinished];
+  return [...new Set([...told.filter(({ state }) => state === "hangs"), ...told].map((txn) => txn.transactional_id))];
 }
 
 /** Transactional ids, those in trouble first; or only those of which something hangs. */
-export const idsOf = (now, open, isHanging = false) => ranked(Object.keys(now.transactions), open, (one) => one.transactional_id, (id) => underWay(now, id), isHanging);
-
-/** Whether a transactional id has something open, at its coordinator or on a partition. */
-export const isBusy = (now, open, id) => underWay(now, id) < NO_TROUBLE || open.some((one) => one.transactional_id === id);
+export function idsOf(now, verdict, isHanging = false) {
+  const hanging = new Set((verdict ?? NO_VERDICT).partitions.flatMap((judged) => judged.open_txns.filter(({ state }) => state === "hangs").map((txn) => txn.transactional_id)));
+  return withRest(busyIds(verdict), Object.keys(now.transactions)).filter((id) => id in now.transactions && (!isHanging || hanging.has(id)));
+}
 
 /** Partitions of users, and others where a transaction hangs, those in trouble first; or only where one hangs. */
-export function partitionsOf(now, open, isHanging = false) {
-  const hang = new Set(open.filter((one) => one.verdict === "hanging").map((one) => one.partition));
-  const owed = new Set(owedIn(now).map(({ tp }) => tp));
-  const least = (tp) => (owed.has(tp) ? TROUBLE.decided : now.logs[tp].lso < now.logs[tp].end ? TROUBLE.alive : NO_TROUBLE);
-  return ranked(Object.keys(now.logs).filter((tp) => !tp.startsWith("__") || hang.has(tp)), open, (one) => one.partition, least, isHanging);
+export function partitionsOf(now, verdict, isHanging = false) {
+  const hanging = new Set((verdict ?? NO_VERDICT).partitions.filter((judged) => judged.open_txns.some(({ state }) => state === "hangs")).map(({ partition }) => partition));
+  const names = withRest((verdict ?? NO_VERDICT).partitions.map(({ partition }) => partition), Object.keys(now.logs));
+  return names.filter((tp) => tp in now.logs && (hanging.has(tp) || (!isHanging && !tp.startsWith("__"))));
 }
 
 /** Markers that coordinators owe: whose, where, and how they stand. */
@@ -83,19 +74,8 @@ export function coordinated(now, id, index) {
     else moves.unshift({ name: state, n: made[n] });
   }
   const passed = moves.map(({ name }) => name);
-  const t = transactionBegunUntil(id, index);
-  const outcome = t && transactionOutcome(t, index);
   const owed = owedIn(now).filter((one) => one.id === id);
-  return { id, entry, passed, moves, t, outcome, owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
-}
-
-/** What it says of its newest transaction, as the end of "The coordinator …". */
-export function belief({ t, entry, outcome, owed }) {
-  if (!t) return "has begun no transaction";
-  const name = transactionLabel(t);
-  if (entry.state === "Ongoing") return `has ${name} open`;
-  if (outcome) return `has ended ${name}: ${outcome}`;
-  return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, ${owed.length ? "and owes markers" : "and no marker is owed"}`;
+  return { id, entry, passed, moves, t: transactionBegunUntil(id, index), owed: owed.map(({ tp, one }) => ({ tp, ...one })) };
 }
 
 const clientOf = (node) => (node.startsWith("client/") ? node.slice("client/".length) : node.replace(/^broker\//, "broker "));
@@ -146,8 +126,9 @@ const likeOf = ({ d: { api, peer, response } }) => {
 };
 
 /** What is on its way at an index (`isDue`): what is held, markers that are owed. And what the step of the story
- *  has sent, and is there or lost by now. `like` says what a rule about the next such message asks for. */
-export function messages(now, index) {
+ *  has sent, and is there or lost by now. `like` says what a rule about the next such message asks for, `status` how it
+ *  stands; of a marker that is owed the server says it (`markerWords`). */
+export function messages(now, index, markerWords = {}) {
   const kept = held(now, index).map(({ one, hit }) => ({
     ...sides(one), key: one.i, how: delayOf(hit) === null ? "held" : "delayed", label: labelOf(one), said: sentOf(one), rule: hit?.d.rule ?? null, since: one, like: likeOf(one), isDue: true, hit,
   }));
@@ -156,15 +137,18 @@ export function messages(now, index) {
     const its = kept.filter((some) => some.label === "WriteTxnMarkers" && isMarkerOf(some.hit, pid, tp));
     its.forEach((some) => carriers.add(some));
     const [carrier] = its;
+    const words = markerWords[`${id} ${tp}`];
+    const isDelayed = carrier?.how === "delayed" && words?.how === "owed";
+    const [how, status] = words && !isDelayed ? [words.how, words.text] : [carrier?.how ?? "owed", undefined];
     return {
-      key: `${key} ${one.i}`, how: one.how === "refused" ? "refused" : (carrier?.how ?? "owed"), from: `coordinator of ${id}`, to: tp,
-      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ? `${one.how}: ${one.error}` : one.how, rule: carrier?.rule ?? null, since: events[indexOfPosition(one.i) ?? -1],
+      key: `${key} ${one.i}`, how, status, from: `coordinator of ${id}`, to: tp,
+      label: `${one.committed ? "COMMIT" : "ABORT"} marker`, said: one.error ?? "", rule: carrier?.rule ?? null, since: events[indexOfPosition(one.i) ?? -1],
       like: { point: "peer.request", api: "WriteTxnMarkers" }, isDue: true,
     };
   });
   const waiting = new Set([...kept, ...markers].map((one) => one.since?.p?.length && received(one.since)?.i));
   const due = [...kept.filter((one) => !carriers.has(one)), ...markers];
-  return alike([...due, ...lately(index, waiting)]).slice(0, Math.max(due.length, MESSAGES_MAX));
+  return alike([...due, ...lately(index, waiting)]).slice(0, Math.max(due.length, MESSAGES_MAX)).map((message) => ({ ...message, status: message.status ?? `${MESSAGE_STATUS_WORDS[message.how]}${message.rule ? ` by ${message.rule}` : ""}` }));
 }
 
 /** The same message of the same client, sent again: once, with how often. */
@@ -244,58 +228,6 @@ export function clientsAt(index) {
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** Share groups of a partition: {group, start, next, held, waitsAt}, the last one where they wait by the judge's word
- *  (`judged`, the verdict on the partition). */
-export const sharersAt = (now, tp, judged) => Object.entries(now.shares).filter(([name]) => name.endsWith(` ${tp}`)).map(([name, { start, next, held }]) => {
-  const group = name.slice(0, -tp.length - 1);
-  return { group, start, next, held, waitsAt: judged?.share_groups?.some(({ group_id: waiting }) => waiting === group) ? judged.stands_at : null };
-});
-
-/** What a share group has of a partition, in words. */
-export function sharing({ group, start, next, held, waitsAt }) {
-  const [first] = held;
-  const holds = first ? ` · held: ${first.replace(":", " by ")}${held.length > 1 ? ` and ${held.length - 1} more` : ""}` : " · no record is held";
-  return `share group ${group}: start offset ${start}, ${waitsAt === null ? `next ${next}` : `waits at ${waitsAt}`}${holds}`;
-}
-
 /** The high watermark of a partition; null where the trace does not tell it. At brief nothing tells that it
  *  has moved, but a single replica's is its log end, and none is below the last stable offset. */
 export const highWatermark = ({ level }, { hw, lso, end, replicas }) => (level === "full" ? hw : replicas === 1 || lso >= end ? end : null);
-
-/** Whether the coordinator of a transactional id will send a partition no marker. */
-export function isOwnerless(now, tp, id) {
-  const entry = id === undefined ? undefined : now.transactions[id];
-  const isOwed = entry?.state.startsWith("Prepare") && owedIn(now).some((one) => one.id === id && one.tp === tp);
-  return !isOwed && !entry?.partitions?.includes(tp);
-}
-
-/** Where a transaction, which an append has opened, has no owner any more: the end of the first such step. */
-function ownerless(tp, n) {
-  const id = idOf(events[n].tx ?? "");
-  for (let number = stepAt(n)?.number ?? 0; number && number <= storyNotes().length; number += 1) {
-    const { to } = stepAt(storyNotes()[number - 1]);
-    if (isOwnerless(stateAt(to), tp, id)) return to;
-  }
-  return stateMovesOf(id).find((move) => move > n && isOwnerless(stateAt(move), tp, id)) ?? stepAt(n)?.to ?? n;
-}
-
-/** Index of the decisive event of a run that judges have refused: behind the step that holds the place
- *  they name. null where nothing was found, or no place is named. */
-export function decisive(violations) {
-  for (const { d, i } of violations) {
-    const [, id, state] = /^(\S+) has been (\w+) for /.exec(d.found) ?? [];
-    const moved = id && stateMovesOf(id).findLast((n) => events[n].d.state === state);
-    if (moved >= 0) { // before the step in which it moves on
-      const cured = stateMovesOf(id).find((n) => n > moved) ?? indexOfPosition(i);
-      return Math.max(moved, (stepAt(cured)?.from ?? cured) - 1);
-    }
-    const [, tp, offset] = /([\w.-]+-\d+)@(\d+)/.exec(d.found) ?? /^([\w.-]+-\d+): .* open since (\d+)/.exec(d.found) ?? [];
-    if (!tp) continue;
-    const n = events.findIndex((one) => one.k === "log.append" && one.d.tp === tp && one.d.base <= Number(offset) && Number(offset) <= one.d.last);
-    if (n < 0) continue;
-    if (d.found.includes("open since")) return ownerless(tp, n);
-    const ends = events.findIndex((one, m) => m > n && one.k === "marker.written" && one.d.tp === tp);
-    return stepAt(ends < 0 ? n : ends)?.to ?? n;
-  }
-  return null;
-}

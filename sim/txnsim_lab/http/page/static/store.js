@@ -80,6 +80,10 @@ export const isRunBusy = signal(false);
 export const isTraceFull = signal(false);
 /** Whether actions are possible: on a live cluster, or in a run that waits at a step. */
 export const canChangeCluster = computed(() => traceOrigin.value.kind === "live" || Boolean(drivenRun.value?.next));
+/** What the judges have found in the trace, as the server tells it: {rule, found, at, shown_by}. */
+export const findings = signal([]);
+/** Position of the event that shows the first finding; undefined where there is none. */
+export const telltalePosition = () => findings.value.find(({ shown_by: shownBy }) => shownBy !== null)?.shown_by;
 /** The violations of the trace, as the judges found them. */
 export const violations = signal([]);
 
@@ -111,6 +115,7 @@ export function showTrace(nextTrace, origin) {
     chosenTransactionalId.value = null;
     traceHeader.value = currentTrace.header;
     violations.value = [...currentTrace.violations];
+    findings.value = origin.findings ?? [];
     isTraceFull.value = Boolean(currentTrace.isFull);
     lostEventCount.value = 0;
     if (origin.kind !== "run" || origin.id !== traceOrigin.value.id) drivenRun.value = comparison.value = null;
@@ -218,7 +223,7 @@ export const judgedMoment = computed(() => {
   const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
   const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
   // The trace changes its newest state with the next event; what is shown must not change.
-  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [], applications: momentJudgement?.applications ?? {} };
+  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 

@@ -4,7 +4,7 @@
 
 import { lowestNumberWhere, countUpTo } from "./book.js";
 import { endOfLed, idOf } from "./reducer.js";
-import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, stateMovesOf, nearestAncestor, leaderWritesOf } from "./store.js";
+import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, nearestAncestor, leaderWritesOf } from "./store.js";
 
 const TAPE_CELLS_MAX = 60;
 
@@ -25,16 +25,19 @@ function makeTape(tp, untilIndex, lso, startOffset) {
   const writeIndices = leaderWritesOf(tp);
   const tapeCells = [];
   const outcomeByProducer = new Map(); // producer id -> how its next marker ends the transaction: committed, aborted
-  const nextMarkerByProducer = new Map(); // producer id -> the cell of its next marker, if no batch of the producer lies between
+  const endByProducer = new Map(); // producer id -> the offset of that marker
   let cutOffset = Infinity; // offsets from here on are missing in the log of a later leader
   const cellOf = (eventIndex) => {
     const event = events[eventIndex];
     const { d, i, tx } = event;
     const isMarker = event.k === "marker.written";
     const { first, last } = offsetsOf(event);
-    if (isMarker) outcomeByProducer.set(d.pid, d.committed ? "committed" : "aborted");
+    if (isMarker) {
+      outcomeByProducer.set(d.pid, d.committed ? "committed" : "aborted");
+      endByProducer.set(d.pid, d.offset);
+    }
     const batchOutcome = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (outcomeByProducer.get(d.pid) ?? "open") : "plain";
-    return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how: batchOutcome, event, isMarker, t: transactionOf(event) };
+    return { i, n: eventIndex, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how: batchOutcome, endedAt: d.txn ? endByProducer.get(d.pid) : undefined, event, isMarker, t: transactionOf(event) };
   };
   let writeNumber = countUpTo(writeIndices, untilIndex) - 1;
   for (; writeNumber >= 0 && tapeCells.length < TAPE_CELLS_MAX; writeNumber -= 1) {
@@ -46,10 +49,6 @@ function makeTape(tp, untilIndex, lso, startOffset) {
       break;
     }
     const cell = cellOf(writeIndices[writeNumber]);
-    const nextMarker = nextMarkerByProducer.get(cell.pid);
-    if (cell.isMarker && nextMarker?.how === cell.how && nextMarker.epoch === cell.epoch) nextMarker.repeatReason = repeatReason(event, nextMarker.event);
-    if (cell.isMarker) nextMarkerByProducer.set(cell.pid, cell);
-    else nextMarkerByProducer.delete(cell.pid);
     tapeCells.push(cell);
   }
   const lsoWrite = writeNumber >= 0 && tapeCells.at(-1).first > lso ? writeContaining(tp, writeNumber, lso, cutOffset) : null;
@@ -85,11 +84,6 @@ function writeContaining(tp, newest, offset, cut) {
   }
   return null;
 }
-
-/** Why a marker was written a second time. */
-const repeatReason = (earlierMarkerEvent, laterMarkerEvent) => (laterMarkerEvent.d.coordinator_epoch > earlierMarkerEvent.d.coordinator_epoch
-  ? "its coordinator was loaded anew, and did not know that it is written"
-  : "its coordinator had no answer to the one before");
 
 /** For each cell, and for the log end after them, the open transactions there, one per row: {part, t, pid}. `part`
  *  tells whether the bracket begins here (from), goes on (in) or ends (to), as it does at the producer's marker. */
@@ -138,17 +132,6 @@ function transactionBegunAt(id, position, isMeant = () => true) {
 export function transactionBegunUntil(id, untilIndex, isMeant = () => true) {
   const idTransactions = transactionsOf(id);
   for (let transactionIndex = lowestNumberWhere(0, idTransactions.length, (m) => idTransactions[m].index > untilIndex) - 1; transactionIndex >= 0; transactionIndex -= 1) if (isMeant(idTransactions[transactionIndex])) return idTransactions[transactionIndex];
-  return null;
-}
-
-/** How the coordinator had ended a transaction at an index: committed, aborted, or null if it had not. */
-export function transactionOutcome(t, until) {
-  const nextBeginIndex = transactionsOf(t.id)[t.number]?.index ?? Infinity;
-  const moveIndices = stateMovesOf(t.id);
-  for (let moveNumber = countUpTo(moveIndices, t.index); moveNumber < moveIndices.length && moveIndices[moveNumber] <= until && moveIndices[moveNumber] < nextBeginIndex; moveNumber += 1) {
-    const { state } = events[moveIndices[moveNumber]].d;
-    if (state.startsWith("Complete")) return state === "CompleteCommit" ? "committed" : "aborted";
-  }
   return null;
 }
 

@@ -59,10 +59,8 @@ export const WORD_MEANINGS = {
   "judges": "Functions that read what clients saw and say what went wrong, each kind by a name of its own.",
   "violation": "What judges found: something that transactions promise and that was not kept.",
   "verdict": "Of a cluster: healthy, open, waits, hangs, wrong data, no leader, or unknown, as txnsim txns says it too. Of a run: healthy, or the violations that the judges found.",
-  "anomaly": "A way in which transactions go wrong. The zoo has the documented ones, by number: z01.",
+  "anomaly": "A way in which transactions go wrong. The view of stories has the documented ones.",
   "runs and their verdicts": "A scenario's variants, by generation of the protocol, and what the judges say of each. before and fixed: without and with Kafka's correction.",
-  "V-, V+": "Without verification, as before Apache Kafka 3.6; and with it (KIP-890, part 1).",
-  "TV2, TV2+": "transaction.version 2 (KIP-890, part 2): the epoch rises with every transaction; and with markers that are strict about it.",
   "armed": "The take in which faults strike; disarmed: the same story without them.",
   "seed": "The number that all chance of a run comes from.",
   "live": "The newest event, also when more come. A recorded run has a newest event, too.",
@@ -99,10 +97,17 @@ export function matchesSearch(event, text) {
   });
 }
 
-/** Generations of the transaction protocol, by the names that runs of stories have. */
-export const GENERATION_MEANINGS = {
-  "V-": "transaction.version 0, without verification: a leader takes records without asking whether their transaction is open",
-  "V+": "transaction.version 1, with verification: the leader asks the coordinator before a transaction's first record",
-  TV2: "transaction.version 2 (KIP-890): each transaction has an epoch of its own",
-  "TV2+": "the same with strict markers (KIP-1228): a marker ends only the transaction that it was sent for",
+/** Generations of the transaction protocol, by the labels that runs of stories have: name and meaning. */
+export const GENERATIONS = {
+  "V-": ["without verification", "as before Kafka 3.6: a leader takes records without asking whether their transaction is open"],
+  "V+": ["with verification", "KIP-890, part 1: the leader asks the coordinator before a transaction's first record"],
+  TV2: ["transactions v2", "transaction.version 2 (KIP-890, part 2): each transaction has an epoch of its own"],
+  "TV2+": ["strict markers", "transactions v2, and a marker ends only the transaction that it was sent for (KIP-1228)"],
 };
+const VARIANT_NAMES = { before: "before the correction", fixed: "corrected" };
+/** The name of a run by its label: a generation, and what is different in it. */
+export function runName(label) {
+  const [generation, variant] = label.split("/");
+  return [GENERATIONS[generation]?.[0] ?? generation, ...(variant ? [VARIANT_NAMES[variant] ?? `Kafka ${variant}`] : [])].join(", ");
+}
+export const TAKE_NAMES = { armed: "with the fault", disarmed: "without the fault", control: "a healthy run beside it" };

@@ -10,10 +10,10 @@ import { askedFact, getCurrentTrace, comparison, events, goToEvent, lesson, judg
 import { highWatermark, stepAt } from "../stage.js";
 import { Disclosure } from "./folded.js";
 import { Picture } from "./picture.js";
-import { CoordinatorBelief, MESSAGE_STATUS_WORDS, readersSentence } from "./strip.js";
+import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { VerdictLine } from "./verdict.js";
-import { GENERATION_MEANINGS } from "../words.js";
+import { GENERATIONS, runName } from "../words.js";
 
 /** The server's explanation of the other run: {of, at, open, error}. */
 const otherExplanation = signal(null);
@@ -28,29 +28,30 @@ export function Compare() {
     if (otherPosition !== undefined) void askExplanation(runPair.about, otherPosition).then((reply) => keepExplanation({ ...reply, error: "" }), ({ message }) => keepExplanation({ open: [], error: message }));
   }, [runPair, otherPosition]);
   const currentExplanation = otherExplanation.value?.of === runPair && otherExplanation.value.at === otherPosition ? otherExplanation.value : null;
-  const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [], applications: currentExplanation?.applications ?? {} };
+  const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [] };
   const ownSide = comparedSide(getCurrentTrace(), ownMoment.index, ownMoment);
   const otherSide = comparedSide(runPair.trace, otherIndex, otherMoment, ownSide);
-  const { first } = runPair;
+  const { first, rows } = runPair;
   const shownStep = lesson.value ? null : stepAt(ownMoment.index);
   return html`<section class="compare" aria-label="Compare">
-    <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
-      ${first && html` <button onClick=${() => goToFirstDifference(first)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((runName) => html`<option value=${runName}>${runName}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
+    <p class="gap" id="difference"><b>${first ? `They differ first in step ${rows[first.row].left}. ${capitalized(runName(traceOrigin.value.run))}: ${first.left} ${capitalized(runName(runPair.about.run))}: ${first.right}` : "The stage shows no difference between the two."}</b>
+      ${first && html` <button onClick=${() => goToFirstDifference(runPair)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((label) => html`<option value=${label}>${runName(label)}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
     ${shownStep && html`<p class="says">Step ${shownStep.number} of ${storyNotes().length} · ${events[shownStep.from].d.text}</p>`}
     <div class="two"><${RunSide} name=${traceOrigin.value.run} verdict=${traceOrigin.value.verdict} side=${ownSide} moment=${ownMoment} isShown=${true} /><${RunSide} name=${runPair.about.run} verdict=${runPair.about.verdict} side=${otherSide} moment=${otherMoment} /></div></section>`;
 }
 
 /** Go to the end of the first step in which the two runs differ. */
-export const goToFirstDifference = ({ row }) => goToEvent(stepAt(storyNotes()[row.left - 1]).to);
+const goToFirstDifference = ({ rows, first }) => goToEvent(stepAt(storyNotes()[rows[first.row].left - 1]).to);
+
+const capitalized = (name) => name[0].toUpperCase() + name.slice(1);
 
 /** One of the two runs at its moment. */
 function RunSide({ name, verdict, side, moment, isShown = false }) {
-  return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
-    <p class="hint">${GENERATION_MEANINGS[name.split("/")[0]]}</p>
-    <${Picture} picture=${side.drawn} label=${`The picture of ${name}`} isStill=${!isShown} />
+  return html`<section class="side"><h2 data-run=${name} title=${GENERATIONS[name.split("/")[0]]?.[1]}>${runName(name)}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
+    <${Picture} picture=${side.drawn} label=${`The picture of the run ${runName(name)}`} isStill=${!isShown} />
     ${!lesson.value || !askedFact.value ? html`<${VerdictLine} moment=${moment} />` : ""}
     <${Disclosure} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
-    ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} />`)}
-    <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.said} <b>${MESSAGE_STATUS_WORDS[message.how]}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
-    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(side.now, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
+    ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} sentence=${moment.said?.words.coordinators[coordinatorBelief.id]} />`)}
+    <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.said} <b>${message.status}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
+    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp}, ${runName(name)}`} log=${log} hw=${highWatermark(side.now, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
 }

@@ -61,7 +61,7 @@ export function Coordinator() {
         <tr><th scope="row">partitions</th><td>${(coordinatorEntry.partitions ?? []).join(", ") || "-"}</td></tr>
       </tbody></table>
       <table><caption>Markers that are owed</caption><tbody>
-        ${owedMarkers.length === 0 && html`<tr><td>none: every partition has its marker</td></tr>`}
+        ${owedMarkers.length === 0 && html`<tr><td>none</td></tr>`}
         ${owedMarkers.map(([key, owedMarker]) => html`<tr><td>${owedBy(key).tp}</td>
           <td>${owedMarker.committed ? "✓ COMMIT" : "✕ ABORT"}</td><td>${owedMarker.how}${owedMarker.error ? `: ${owedMarker.error}` : ""}</td><td><${EventLink} i=${owedMarker.i} /></td></tr>`)}
       </tbody></table>

@@ -21,7 +21,7 @@ export function Drive() {
       <${DriveButton} id="to-end" off=${!next || isRunBusy.value} onClick=${commandHandler("go", {})}>To the end<//>
       <${DriveButton} id="back" off=${!back || isRunBusy.value} onClick=${commandHandler("back", { stops: 1 })}>Step back<//>
       <${DriveButton} id="from-start" off=${!back || isRunBusy.value} onClick=${commandHandler("back", { stops: back })}>To the start<//>
-      ${!comparison.value && html`<button id="compare" disabled=${isRunBusy.value} onClick=${() => runTask(() => compareWithRun())} title="The same story in another mode, side by side">Compare</button>`}
+      ${!comparison.value && html`<button id="compare" disabled=${isRunBusy.value} onClick=${() => runTask(() => compareWithRun())} title="The same story in another generation of the protocol, side by side">Compare</button>`}
       <button id="leave" onClick=${() => followLiveTrace()}>Leave the run</button>
     </span></section>`;
 }

@@ -41,8 +41,8 @@ function useLessons() {
 /** The lesson that the first screen offers. */
 const FIRST_LESSON_ID = "L1";
 export function FirstLesson() {
-  const firstLesson = useLessons().find(({ id }) => id === FIRST_LESSON_ID);
-  return firstLesson ? html`<button id=${`lesson-${FIRST_LESSON_ID}`} onClick=${() => runTask(() => beginLesson(firstLesson))}>Lesson 1: find it and end it (${firstLesson.minutes} min) ${progressText(FIRST_LESSON_ID)}</button>` : null;
+  const firstLesson = useLessons().find(({ id }) => id === FIRST_LESSON_ID); // on a site it takes seconds until they are there
+  return html`<button id=${`lesson-${FIRST_LESSON_ID}`} onClick=${() => runTask(() => (firstLesson ? beginLesson(firstLesson) : resumeLesson(FIRST_LESSON_ID, 0)))}>Lesson 1: find it and end it ${firstLesson && `(${firstLesson.minutes} min)`} ${progressText(FIRST_LESSON_ID)}</button>`;
 }
 
 const progressText = (id) => {
@@ -54,6 +54,7 @@ const progressText = (id) => {
 export function Lessons({ isRest = false }) {
   const lessons = useLessons().filter(({ id }) => !isRest || id !== FIRST_LESSON_ID);
   const playableLessons = lessons.filter((lessonInfo) => !isSite || !lessonInfo.cluster);
+  if (!lessons.length) return html`<span class="hint" role="status">Reading the lessons …</span>`;
   const clusterLessons = lessons.filter((lessonInfo) => !playableLessons.includes(lessonInfo));
   return html`${playableLessons.map((lessonInfo) => html`<button class="lesson-choice" id=${`lesson-${lessonInfo.id}`} onClick=${() => runTask(() => beginLesson(lessonInfo))}>${lessonInfo.id}: ${lessonInfo.title} <small>${lessonInfo.minutes} min</small> ${progressText(lessonInfo.id)}</button> `)}
     ${clusterLessons.length > 0 && html`<small id="lessons-elsewhere">${clusterLessons.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${clusterLessons[0].id}</code> starts one.</small>`}`;
@@ -214,6 +215,7 @@ function QuestionPart({ part, playedLesson }) {
       <button id="lesson-done" class="primary" disabled=${isRunBusy.value} onClick=${() => runTask(() => showClusterAnswer(playedLesson.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveLesson}>Leave the lesson</button>`;
   }
   return html`<p>${fillAddresses(part.say)}</p><${PartCode} part=${part} />
+    ${part.watch && html`<p class="watch"><b>Watch for:</b> ${part.watch}.</p>`}
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
       <label><input type="radio" name="guess" value=${key} checked=${guess === key} onChange=${() => setGuess(key)} /> ${text}</label>`)}</fieldset>`}
     ${part.ask

@@ -35,7 +35,7 @@ const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > length
 const measured = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measuredCell = (cell) => {
   const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
-  return { cell, lines, tick: cell.tick, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
+  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
 };
 
 /** Where each tick of the axis stands: behind the one before, and behind what ends there in each row. */
@@ -52,25 +52,27 @@ function tickPlaces(tickCount, rows) {
   return places;
 }
 
-/** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches before
- *  the wall. */
+/** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches. What
+ *  decides stays: where readers stop, and wrong data. */
 function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
   for (;;) {
     const places = tickPlaces(tickCount, [appSpans, stateSpans, ...cellRows]);
     const endOf = (row) => (row.length ? places[row.at(-1).tick] + row.at(-1).width : 0);
     if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
-    const longRow = cellRows.filter((row) => row.length > 2 && !row[0].cell.isWall).sort((a, b) => b.length - a.length)[0];
-    if (longRow && (longRow.length > 3 || stateSpans.length <= 2)) longRow.shift();
+    const longRow = cellRows.filter((row) => row.length > 2 && row.some(({ isDecisive }) => !isDecisive)).sort((a, b) => b.length - a.length)[0];
+    if (longRow && (longRow.length > 3 || stateSpans.length <= 2)) dropOldest(longRow);
     else if (stateSpans.length > 2) stateSpans.shift();
     else return;
   }
 }
 
-/** The batches of a log one behind the other, without an axis: the newest that fit, and always the wall. */
+const dropOldest = (cells) => cells.splice(Math.max(0, cells.findIndex(({ isDecisive }) => !isDecisive)), 1);
+
+/** The batches of a log one behind the other, without an axis: the newest that fit, and always what decides. */
 function withoutAxis(cells) {
   const shownCells = [...cells];
   const widthOf = () => shownCells.reduce((sum, { width }) => sum + width + CELL_GAP, LEFT_MARGIN + 14);
-  while (shownCells.length > 1 && widthOf() > pictureWidth()) shownCells.splice(shownCells[0].cell.isWall ? 1 : 0, 1);
+  while (shownCells.length > 1 && widthOf() > pictureWidth()) dropOldest(shownCells);
   let x = LEFT_MARGIN;
   return shownCells.map((shownCell) => {
     const placedCell = { ...shownCell, x };
@@ -93,7 +95,7 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
   const width = isNarrow ? pictureWidth() : Math.max(pictureWidth(), ...ends);
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
-    const laidOut = { sharers: [], ...log, top: height, cells: placedCells[n], width, dropped: log.cells.length - placedCells[n].length, isCut: log.earlier > 0 || placedCells[n].length < log.cells.length, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
+    const laidOut = { sharers: [], ...log, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
     height += LOG_HEIGHT + (log.isOpen || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
@@ -103,15 +105,16 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
-    <text class="cap" x="0" y=${tops.app}>APPLICATION</text>
+    <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class="app" x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${places[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? places[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
     <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}</text>
     ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${[stateSpans.at(-1)?.full, picture.coordinator.text].filter(Boolean).join(": ")}</text>` : html`
+      ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log) => html`<${LogPicture} key=${log.tp} log=${log} arrows=${flights.map(({ curve }) => curve).filter(({ end, isShort }) => !isShort && end[1] === log.top + 14)} isStill=${isStill} />`)}
-    ${flights.map(({ flight, curve }) => html`<${FlightLabel} key=${flightKey(flight)} flight=${flight} curve=${curve} width=${width} />`)}
+    ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
 }
 
@@ -139,17 +142,17 @@ function LogPicture({ log, arrows, isStill }) {
   const lsoCell = log.cells.find(({ cell }) => cell.isWall);
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
-  const readerNames = log.readers.length ? shortenText(log.readers.join(", "), 24) : "";
-  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}`;
+  const leftOutCount = log.count - log.cells.length;
+  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${leftOutCount} of ${log.count} batches not drawn` : ""}`;
   const captionX = Math.max(0, ...arrows.map(({ end }) => end[0] + 20)); // so that no curve crosses the caption
   return html`<g class="log"><text class="cap" x=${captionX && captionX + textWidth(logCaption, true) < log.width ? captionX : 0} y=${log.top + 8}>${logCaption}</text>
-    ${log.isCut && html`<text class="dim" x="0" y=${cellY + 40}>…</text>`}
-    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
+    ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
+    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
       <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + TEXT_PADDING} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + TEXT_PADDING} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + TEXT_PADDING} y=${cellY + 60}>${lines[1]}</text></g>`)}
     <text class="dim" x=${log.endX + 4} y=${cellY + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
-    ${lsoCell && html`<path class=${`open-from ${log.bracket.includes("no marker") ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.bracket.includes("no marker") ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
-    ${(readerNames || log.isOpen) && html`<g class="figure" transform=${`translate(${readerX},${lsoCell ? cellY + CELL_HEIGHT + 18 : cellY + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
-      <text class="reader" x=${lsoCell ? bracketX : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${lsoCell ? (readerNames ? `${readerNames} waits` : "readers stop here") : `${readerNames} reads on`}</text>`}
+    ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
+    ${log.isOpen && html`<g class="figure" transform=${`translate(${readerX},${lsoCell ? cellY + CELL_HEIGHT + 18 : cellY + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
+      <text class="reader" x=${lsoCell ? bracketX : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${shortenText(log.readers)}</text>`}
     ${log.sharers.map((sharerText, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.isOpen ? 80 : 24) + SHARER_HEIGHT * n}>${shortenText(sharerText, isNarrowPicture() ? 50 : 84)}<title>${sharerText}</title></text>`)}</g>`;
 }
 
@@ -157,7 +160,7 @@ function LogPicture({ log, arrows, isStill }) {
 function curveOf(flight, logs, places, stateSpans) {
   const targetLog = logs[flight.to?.log ?? flight.log ?? 0];
   if (!targetLog) return null;
-  const targetCell = flight.to && targetLog.cells[flight.to.cell - targetLog.dropped];
+  const targetCell = flight.to && targetLog.cells.find(({ cell }) => cell.number === flight.to.number);
   if (flight.to && !targetCell) return null;
   const isRecord = flight.kind === "record";
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
@@ -174,11 +177,19 @@ const FlightCurve = ({ flight, curve: { start, bend, end, isShort } }) => {
     ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
 };
 
-/** The label of a flight, beside the end of its curve. */
-function FlightLabel({ flight, curve, width }) {
-  if (flight.log > 0 && flight.how === "delivered") return null; // the same label as at the first log
-  const labelText = shortenText(flight.label, 30);
-  const labelWidth = textWidth(labelText) + 20;
-  const [x, y] = [Math.max(0, Math.min(curve.end[0] + 8, width - labelWidth)), curve.end[1] - (flight.kind === "record" ? 46 : 62)];
-  return html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${labelWidth} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${labelText}</text></g>`;
+/** The labels of flights, beside the ends of their curves; one that would lie on another stands right of it. */
+function flightLabels(flights, width) {
+  const labels = [];
+  for (const { flight, curve } of flights) {
+    if (flight.log > 0 && flight.how === "delivered") continue; // the same label as at the first log
+    const text = shortenText(flight.label, 30);
+    const labelWidth = textWidth(text) + 20;
+    const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
+    let x = curve.end[0] + 8;
+    for (const other of labels) if (Math.abs(other.y - y) < 28 && x < other.x + other.width && other.x < x + labelWidth) x = other.x + other.width + 4;
+    labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
+  }
+  return labels;
 }
+
+const FlightLabel = ({ label: { flight, text, x, y, width } }) => html`<g class=${`goes ${flight.isNew ? "new" : "old"} ${flight.how}`}>${flight.how !== "delivered" && html`<rect x=${x} y=${y} width=${width} height="26" rx="6" />`}<text x=${x + 10} y=${y + 18}>${text}</text></g>`;

@@ -7,11 +7,10 @@ import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, sharersAt, sharing, stepAt } from "../stage.js";
-import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { transactionBegunUntil, transactionLabel, tapeOf } from "../tape.js";
+import { SHOWN_MAX, clientsAt, coordinated, busyIds, highWatermark, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
+import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { tapeOf } from "../tape.js";
 import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
-import { StreamsMembers } from "./cluster.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -20,7 +19,7 @@ import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
 import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
-import { CoordinatorBelief, MESSAGE_STATUS_WORDS, readersSentence } from "./strip.js";
+import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { READING } from "./verdict.js";
 import { goToLastMove } from "./why.js";
@@ -28,61 +27,65 @@ import { goToLastMove } from "./why.js";
 export function Stage() {
   const shownMoment = judgedMoment.value;
   const { now, index } = shownMoment;
-  const openVerdicts = explanation.value?.open ?? []; // until there is a new explanation, the order is by the last one
+  const order = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
   const isStageEmpty = !hasUserData(now);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${explanation.value?.verdict?.partitions ?? []} shownName=${focusedPartitionOf(now, openVerdicts)} />`}
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(now, order)} />`}
       ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
-      <${StagePicture} shownMoment=${shownMoment} order=${openVerdicts} />
+      <${StagePicture} shownMoment=${shownMoment} order=${order} />
       ${!askedFact.value && html`
-      <${DueMessages} now=${now} index=${index} />
-      <${StreamsMembers} members=${now.streams} />
-      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${openVerdicts} /><//>`}`}
+      <${DueMessages} shownMoment=${shownMoment} />
+      <${StreamsGroups} groups=${shownMoment.said?.words.streams_groups ?? {}} />
+      <${Disclosure} id="details" label="Details: every transaction, message and offset"><${Details} shownMoment=${shownMoment} order=${order} /><//>`}`}
     </div></div>`;
 }
 
 /** What the picture shows: {id, tps}: a transactional id and partitions, as chosen or those in most
  *  trouble. */
-function pictureFocus({ now, index }, openVerdicts) {
-  const [ids, partitions] = [idsOf(now, openVerdicts), partitionsOf(now, openVerdicts)];
-  const focusedPartition = focusedPartitionOf(now, openVerdicts);
+function pictureFocus({ now, index }, order) {
+  const [ids, partitions] = [idsOf(now, order), partitionsOf(now, order)];
+  const focusedPartition = focusedPartitionOf(now, order);
   const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, now.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
-  const focusedVerdict = openVerdicts.find((verdict) => verdict.partition === focusedPartition && ids.includes(verdict.transactional_id));
-  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (ids.length && isBusy(now, openVerdicts, ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
+  const focusedVerdict = order?.partitions.find(({ partition }) => partition === focusedPartition)?.open_txns.find((txn) => ids.includes(txn.transactional_id));
+  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (busyIds(order).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
   return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
 
-function StagePicture({ shownMoment, order: openVerdicts }) {
-  const { id, tps } = pictureFocus(shownMoment, openVerdicts);
+function StagePicture({ shownMoment, order }) {
+  const { id, tps } = pictureFocus(shownMoment, order);
   return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
 }
 
-/** Messages that are under way now, and can be released or dropped. */
-function DueMessages({ now, index }) {
-  const dueMessages = messages(now, index).filter((message) => message.isDue);
-  return dueMessages.length > 0 && html`<section class="way due" aria-label="On its way now"><h2>On its way</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
+/** Messages that are held, owed or under way now; some can be released or dropped. */
+function DueMessages({ shownMoment: { now, index, said } }) {
+  const dueMessages = messages(now, index, said?.words.markers).filter((message) => message.isDue);
+  return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
 }
 
-function Details({ shownMoment, order: openVerdicts }) {
+/** What members of streams groups run and wait for, in the server's words. */
+const StreamsGroups = ({ groups }) => Object.entries(groups).map(([name, sentences]) => html`<section class="believes streams" key=${name} data-group=${name}><h2>Streams group ${name}</h2><ul>${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul></section>`);
+
+function Details({ shownMoment, order }) {
   const { now, index } = shownMoment;
-  const transactionalIds = idsOf(now, openVerdicts, showsHangingOnly.value);
-  const partitionNames = partitionsOf(now, openVerdicts, showsHangingOnly.value);
+  const transactionalIds = idsOf(now, order, showsHangingOnly.value);
+  const partitionNames = partitionsOf(now, order, showsHangingOnly.value);
+  const saidWords = shownMoment.said?.words;
   return html`
     ${(showsHangingOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
     <section class="believes" id="application"><h2>The application knows</h2>
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} index=${index} applications=${shownMoment.said?.applications ?? {}} />`)}</section>
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${saidWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} isShort=${id !== chosenTransactionalId.value && !isBusy(now, openVerdicts, id) && isBusy(now, openVerdicts, transactionalIds[0])} />`)}
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !busyIds(order).includes(id) && busyIds(order).includes(transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
-    <${RecentMessages} now=${now} index=${index} />
+    <${RecentMessages} shownMoment=${shownMoment} />
     <section class="believes"><h2>The partition believes</h2>
       ${partitionNames.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "Nothing is written yet."}</p>`}
-      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${openVerdicts} /></section>`;
+      <${Partitions} shownMoment=${shownMoment} partitions=${partitionNames} order=${order} /></section>`;
 }
 
 const noHangText = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
@@ -93,8 +96,8 @@ export const hasUserData = (clusterState) => Object.keys(clusterState.transactio
 /** The first names, the chosen one in front. */
 const firstNames = (names, chosenName) => (names.includes(chosenName) ? [chosenName, ...names.filter((name) => name !== chosenName)] : names).slice(0, SHOWN_MAX);
 /** The partition that "Why" is about: the chosen one, or the one in most trouble. */
-export function focusedPartitionOf(clusterState, open) {
-  const partitions = partitionsOf(clusterState, open);
+export function focusedPartitionOf(clusterState, order) {
+  const partitions = partitionsOf(clusterState, order);
   return partitions.includes(chosenPartition.value) ? chosenPartition.value : (partitions[0] ?? null);
 }
 
@@ -120,7 +123,7 @@ function Story({ index }) {
     const listElement = listRef.current;
     const currentItem = listElement?.querySelector(".now");
     if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
-  }, [shownStep, noteIndices.length]);
+  }, [shownStep, noteIndices.length, isPresenting.value]);
   if (!noteIndices.length) return null;
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
@@ -130,17 +133,14 @@ function Story({ index }) {
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with verification</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
 
-/** What the application of a transactional id knows of the end that it asked for last, in the judge's words. */
-function ApplicationBelief({ id, index, applications }) {
-  const newestTransaction = transactionBegunUntil(id, index);
-  return newestTransaction && html`<p class="knows"><b>${transactionLabel(newestTransaction)}</b> ${applications[id]?.asked_at >= events[newestTransaction.index].i ? applications[id].sentence : "It has not asked to end it."}</p>`;
-}
+/** What the application of a transactional id knows of its newest transaction, in the judge's words. */
+const ApplicationBelief = ({ id, application }) => application && html`<p class="knows"><b>${id}</b> ${application.sentence}</p>`;
 
 // Between
 
 /** Messages that were delivered, lost or refused a moment ago, and clients that have sent requests lately. */
-function RecentMessages({ now, index }) {
-  const recentMessages = messages(now, index).filter((message) => !message.isDue);
+function RecentMessages({ shownMoment: { now, index, said } }) {
+  const recentMessages = messages(now, index, said?.words.markers).filter((message) => !message.isDue);
   const recentClients = clientsAt(index);
   return html`<section class="way" aria-label="A moment ago"><h2>A moment ago</h2>
     ${recentMessages.length ? html`<ul>${recentMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
@@ -156,7 +156,7 @@ function Message({ message, now }) {
   return html`<li class=${`message ${how}`}>
     <span class="end-of">${message.from}</span>
     <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${message.label}</button> ${message.said}</span>
-      <span class="how">${MESSAGE_STATUS_WORDS[how]}${rule ? ` by ${rule}` : ""}${times > 1 ? `, ${times} times` : ""}</span></span>
+      <span class="how">${message.status}${times > 1 ? `, ${times} times` : ""}</span></span>
     <span class="end-of">${message.to}</span>
     ${isHeld && canChangeCluster.value && html`<button onClick=${() => releaseHeld(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
     ${isOpen && html`<p class="doing">${since && html`<${EventLink} i=${since.i} />`}
@@ -187,8 +187,8 @@ function armForNext(now, like, actionName) {
 
 // The partition
 
-function Partitions({ shownMoment, partitions, order: openVerdicts }) {
-  const focusedPartition = focusedPartitionOf(shownMoment.now, openVerdicts);
+function Partitions({ shownMoment, partitions, order }) {
+  const focusedPartition = focusedPartitionOf(shownMoment.now, order);
   return html`${firstNames(partitions, focusedPartition).map((tp) => html`<${Partition} key=${tp} tp=${tp} shownMoment=${shownMoment} isFocus=${tp === focusedPartition} />`)}
     <${MoreNames} names=${partitions} label="Partition" id="partition" choice=${chosenPartition} />`;
 }
@@ -205,8 +205,8 @@ function Partition({ tp, shownMoment, isFocus }) {
       <dt>last stable offset</dt><dd><button class="value" onClick=${() => goToLastMove(tp, "log.lso", index)} title="Where does this value come from?">${partitionLog.lso}</button></dd>
       ${highWatermarkOffset !== null && html`<dt>high watermark</dt><dd>${highWatermarkOffset}</dd>`}
       <dt title=${highWatermarkOffset === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${partitionLog.end}</dd></dl>
-    <${Tape} tp=${tp} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
-    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${sharersAt(now, tp, judged).map((sharer) => html`<span class="end-of">▲ ${sharing(sharer)}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
+    <${Tape} tp=${tp} repeats=${shownMoment.said?.words.repeated_markers} log=${partitionLog} hw=${highWatermarkOffset} logTape=${tapeOf(tp, index, partitionLog)} open=${open.filter((verdict) => verdict.partition === tp)} onChoose=${(cell) => goToEvent(indexOfPosition(cell.i))} />
+    <p class="readers">${judged?.readers?.map((name) => html`<span class="end-of">▲ ${name} waits at ${judged.stands_at}</span> `)}${(shownMoment.said?.words.share_groups[tp] ?? []).map((sentence) => html`<span class="end-of">▲ ${sentence}</span> `)}${readersSentence(shownMoment.said, tp)}</p></div>`;
 }
 
 // Nothing yet
@@ -214,7 +214,10 @@ function Partition({ tp, shownMoment, isFocus }) {
 function EmptyStage() {
   const { kind } = traceOrigin.value;
   if (kind === "site") return html`<${FirstScreen} />`;
-  if (kind === "live" && connectionState.value !== "live" && !events.length) return html`<section class="why"><h2>${READING}</h2></section>`;
+  if (kind === "live" && connectionState.value !== "live" && !events.length) {
+    return html`<section class="why" id="reading" role="status"><h2>Reading what the cluster has recorded …</h2><p>${readEventCount.value ? `${readEventCount.value.toLocaleString("en")} events so far. ` : ""}${presentAnswer.value ? "The verdict above is the present one." : ""}</p>
+      <${PartitionTable} partitions=${presentAnswer.value?.partitions ?? []} /></section>`;
+  }
   if (kind !== "live") {
     return html`<section class="why"><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }
@@ -285,7 +288,7 @@ function FirstScreen() {
   const isLive = traceOrigin.value.kind === "live";
   const { says, it } = HANG_STORY[step];
   const [pause, resume] = [() => hold(true), () => hold(prefersReducedMotion())];
-  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then its readers wait for ever.</h2>
+  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
     <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume}>
       <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
       <p class="says">Step ${step + 1} of ${HANG_STORY.length} · ${says}</p>

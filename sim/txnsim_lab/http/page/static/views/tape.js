@@ -15,7 +15,7 @@ const VALUE_LENGTH_MAX = 24;
 export const hueClassesOf = (transaction) => (transaction ? `hue${transaction.hue % 5} pattern${transaction.hue % 4}` : "huenone");
 
 /** `logTape`: what `tapeOf` in tape.js returns; `open`: the open transactions of the partition, as the server judges. */
-export function Tape({ tp, log, hw, logTape, open, onChoose }) {
+export function Tape({ tp, log, hw, logTape, open, repeats = {}, onChoose }) {
   const { cells, far, earlier, spans } = logTape;
   const cellStatus = (cell) => {
     if (cell.how !== "open") return cell.how;
@@ -23,7 +23,7 @@ export function Tape({ tp, log, hw, logTape, open, onChoose }) {
     return openVerdict && openVerdict.verdict !== "alive" ? openVerdict.verdict : "open";
   };
   const hangingByProducer = new Map(open.filter((openVerdict) => openVerdict.verdict === "hanging").map((openVerdict) => [openVerdict.producer_id, openVerdict]));
-  const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} how=${cellStatus(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${TransactionBrackets} spans=${spans[n] ?? []} hangs=${hangingByProducer} /><//>`;
+  const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} repeatReason=${cell.isMarker ? repeats[`${tp} ${cell.first}`] : undefined} how=${cellStatus(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${TransactionBrackets} spans=${spans[n] ?? []} hangs=${hangingByProducer} /><//>`;
   return html`<ol class="tape" tabindex="0" aria-label=${`Batches of ${tp}`} ref=${scrollToLso}>
     ${earlier > 0 && html`<li class="cell more">${earlier} earlier</li>`}
     ${far && renderCell(far.cell, -1)}
@@ -43,7 +43,7 @@ const OffsetMarks = ({ first, last, log, hw }) => {
 const TransactionBrackets = ({ spans, hangs }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangs.has(bracket.pid) ? "hangs" : hueClassesOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? transactionLabel(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangs.has(bracket.pid)
   && html`<em>open from here · no marker will come</em>`}</span>`);
 
-function Cell({ cell, how, log, hw, onChoose, children }) {
+function Cell({ cell, repeatReason, how, log, hw, onChoose, children }) {
   const offsetsText = cell.first === cell.last ? cell.first : `${cell.first}–${cell.last}`;
   const { t } = cell;
   const valuesText = cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "";
@@ -52,8 +52,8 @@ function Cell({ cell, how, log, hw, onChoose, children }) {
   return html`<li class=${cell.last >= log.lso ? "unread" : ""}>
     <${OffsetMarks} first=${cell.first} last=${cell.last} log=${log} hw=${hw} />
     <button class=${`cell ${how} ${hueClassesOf(t)}`} onClick=${() => onChoose?.(cell)}
-      title=${`${offsetsText}: ${valuesText ? `${valuesText}, ` : ""}${CELL_STATUS_WORDS[how]}${cell.repeatReason ? `, again: ${cell.repeatReason}` : ""}${cell.pid >= 0 ? `, producer ${cell.pid}, epoch ${cell.epoch}` : ""}`}>
-      <b>${offsetsText}</b>${shownValues && html`<span class="record">${shownValues}</span>`}<i>${CELL_STATUS_SIGNS[how]} ${CELL_STATUS_WORDS[how]}${cell.repeatReason ? ", again" : ""}</i><small>${ownerName}</small>${cell.repeatReason && html`<small class="again">${cell.repeatReason}</small>`}
+      title=${`${offsetsText}: ${valuesText ? `${valuesText}, ` : ""}${CELL_STATUS_WORDS[how]}${repeatReason ? `, again: ${repeatReason}` : ""}${cell.pid >= 0 ? `, producer ${cell.pid}, epoch ${cell.epoch}` : ""}`}>
+      <b>${offsetsText}</b>${shownValues && html`<span class="record">${shownValues}</span>`}<i>${CELL_STATUS_SIGNS[how]} ${CELL_STATUS_WORDS[how]}${repeatReason ? ", again" : ""}</i><small>${ownerName}</small>${repeatReason && html`<small class="again">${repeatReason}</small>`}
     </button>${children}</li>`;
 }
 

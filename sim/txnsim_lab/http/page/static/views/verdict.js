@@ -4,7 +4,7 @@
 
 import { repairPartition } from "../api.js";
 import { html } from "../html.js";
-import { askedFact, canChangeCluster, cursorIndex, eventCount, events, explanation, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
+import { askedFact, canChangeCluster, cursorIndex, eventCount, events, isLearnersTask, judgedMoment, connectionState, presentAnswer, traceOrigin, unansweredMs, chosenPartition } from "../store.js";
 
 export const READING = "Reading it again …";
 const CONNECTION_TEXTS = {

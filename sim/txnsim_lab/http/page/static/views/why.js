@@ -30,20 +30,15 @@ export function Why({ tp }) {
       ${judgement.evidence.length > 0 && !isStale && html`<p>It follows from ${judgement.evidence.map((i) => html` <${EventLink} i=${i} />`)}</p>`}
       ${remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${lastExplanation.at}.</p><//>`}
-      ${judgement?.cause === "hanging transaction" && !isLearnersTask.value && !isStale && html`<${OnRealKafka} tp=${tp} judgement=${judgement} />`}
+      ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${OnRealKafka} advice=${judgement.on_real_kafka} />`}
   </section>`;
 }
 
-/** What to do on a real cluster: Kafka's metric, tool and settings (KIP-664, KIP-890). */
-function OnRealKafka({ tp, judgement }) {
-  const dashIndex = tp.lastIndexOf("-");
-  const toolCommand = "kafka-transactions.sh --bootstrap-server HOST:PORT";
-  return html`<${Disclosure} id="at-work" label="On a real Kafka: notice, end, prevent it">
-    <p><b>Notice:</b> the lag of read_committed groups stays, and the metric PartitionsWithLateTransactionsCount leaves 0.</p>
-    <p><b>End:</b> <code>${toolCommand} find-hanging --topic ${tp.slice(0, dashIndex)} --partition ${tp.slice(dashIndex + 1)}</code>
-      ${judgement.marker === "COMMIT" ? "This tool writes ABORT alone, and this transaction was committed: its records would be lost." : html`<br /><code>${toolCommand} abort --topic ${tp.slice(0, dashIndex)} --partition ${tp.slice(dashIndex + 1)} --start-offset ${judgement.last_stable_offset}</code>`}</p>
-    <p><b>Prevent:</b> brokers from 3.6 on verify (transaction.partition.verification.enable, on by default). From 4.0 on raise transaction.version to 2, with clients that speak it.</p><//>`;
-}
+/** What to do on a real cluster, in the server's words. */
+const OnRealKafka = ({ advice }) => html`<${Disclosure} id="at-work" label="On a real Kafka: notice, end, prevent it">
+    <p><b>Notice:</b> ${advice.notice}</p>
+    <p><b>End:</b> <code>${advice.find_command}</code> ${advice.end}${advice.end_command && html`<br /><code>${advice.end_command}</code>`}</p>
+    <p><b>Prevent:</b> ${advice.prevent}</p><//>`;
 
 /** Go to the event that moved a bound of a partition (`kind`) last. */
 export function goToLastMove(tp, kind, index) {

@@ -5,6 +5,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { runTask, askServer, playRun, postJson } from "../api.js";
 import { html } from "../html.js";
+import { TAKE_NAMES, runName } from "../words.js";
 
 const STORY_STORAGE_KEY = "txnsim-story";
 const FIRST_SCENARIO = "late-produce-after-abort";
@@ -66,11 +67,11 @@ export function Write() {
     <p>A story is a file: who acts, what is broken, what the judges are to find. Change it, play it, look inside.
       What a file may say: docs/writing-scenarios.md. Your text stays in this browser.</p>
     <p><label>Begin with <select id="story-begin" value="" onChange=${(e) => e.target.value && loadScenario(e.target.value)}>
-        <option value="">your own text</option>${scenarios.map((scenario) => html`<option value=${scenario.name}>${scenario.aliases[0] ?? "~"}: ${scenario.title}</option>`)}</select></label>
+        <option value="">your own text</option>${scenarios.map((scenario) => html`<option value=${scenario.name}>${scenario.title}</option>`)}</select></label>
       <button id="story-play" class="primary" disabled=${busy !== "" || !storyText.value.trim()} onClick=${playAllRuns}>Check it and play all its runs</button> <span role="status">${busy}</span></p>
     ${storyComplaints.value.length > 0 && html`<div id="story-wrong" class="problem" role="alert"><ul>${storyComplaints.value.map((complaint) => html`<li>${complaint.replace(/^posted\.yaml:(\d+)/, "line $1")} <button class="link" onClick=${() => selectComplaintLine(complaint)}>to the line</button></li>`)}</ul></div>`}
     ${runsOutcome.value && html`<table id="story-told" class="wide"><caption>What the runs came to</caption><thead><tr><th>run</th><th>the file says</th><th>the judges find</th><th>because</th></tr></thead><tbody>
-      ${runsOutcome.value.runs.map((run) => html`<tr><td><button class="run" onClick=${() => openRun(run.run, run.take)}>${run.run}<small>${run.take}</small></button></td><td>${run.expected}</td>
+      ${runsOutcome.value.runs.map((run) => html`<tr><td><button class="run" onClick=${() => openRun(run.run, run.take)}>${runName(run.run)}<small>${TAKE_NAMES[run.take]}</small></button></td><td>${run.expected}</td>
         <td class=${run.as_declared ? "right" : "wrong"}>${run.as_declared ? "✓" : "✕"} ${run.observed}${run.cured ? `, after the cure ${run.cured}` : ""}</td><td>${run.because.join(" ")}</td></tr>`)}</tbody></table>`}
     <textarea id="story-text" aria-label="The story, in YAML" spellcheck="false" rows="30" value=${storyText.value} onInput=${(e) => setStoryText(e.target.value)}></textarea>`;
 }

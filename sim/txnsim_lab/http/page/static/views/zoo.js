@@ -1,5 +1,5 @@
 // @ts-check
-// The zoo: documented anomalies by generation of the protocol. A click on a cell plays its run and shows it.
+// Stories: documented anomalies by generation of the protocol. A click on a cell plays its run and shows it.
 
 import { useEffect, useState } from "preact/hooks";
 import { runTask, askServer, followLiveTrace, openFile, playRun } from "../api.js";
@@ -7,7 +7,7 @@ import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
 import { traceOrigin } from "../store.js";
-import { GENERATION_MEANINGS } from "../words.js";
+import { GENERATIONS, runName } from "../words.js";
 
 const aliasOf = (scenario) => scenario.aliases[0] ?? "~";
 // The first row: what one kill -9 does to Kafka 4.3 and 4.4.
@@ -16,9 +16,8 @@ const sortScenarios = (scenarios) => [...scenarios].sort((a, b) =>
   (aliasOf(b) === FIRST_ROW_ALIAS) - (aliasOf(a) === FIRST_ROW_ALIAS) || aliasOf(a).localeCompare(aliasOf(b), "en", { numeric: true }));
 
 /** Generations of the protocol, a column each. A run is named by its generation, or is a variant of it (V-/before). */
-const GENERATION_NAMES = Object.keys(GENERATION_MEANINGS);
 const generationOf = (run) => run.split("/")[0];
-const generationsOf = (scenarios) => [...new Set([...GENERATION_NAMES, ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(generationOf))])];
+const generationsOf = (scenarios) => [...new Set([...Object.keys(GENERATIONS), ...scenarios.flatMap((scenario) => Object.keys(scenario.runs).map(generationOf))])];
 
 export function Zoo() {
   const [scenarios, setScenarios] = useState(null);
@@ -29,7 +28,7 @@ export function Zoo() {
     runTask(async () => setScenarios(await askServer("/scenarios")));
   }, []);
   const playZooRun = (name, run, take) => runTask(async () => {
-    setBusy(`Playing ${name} ${run} …`);
+    setBusy(`Playing ${name}, ${runName(run)} …`);
     try {
       await playRun(name, run, take, seed, { paused: isPausedFirst });
     } finally {
@@ -40,18 +39,18 @@ export function Zoo() {
     <p>Each row is a documented anomaly of Kafka's transactions, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
       ${!isSite && traceOrigin.value.kind !== "live" && html` <button id="to-live" onClick=${() => followLiveTrace()}>Back to the live cluster</button>`}
 </p>
-    <dl class="generations">${Object.entries(GENERATION_MEANINGS).map(([mode, meaning]) => html`<div><dt>${mode}</dt><dd>${meaning}</dd></div>`)}
+    <dl class="generations">${Object.values(GENERATIONS).map(([name, meaning]) => html`<div><dt>${name}</dt><dd>${meaning}</dd></div>`)}
       <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
-    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>
+    <p><label><input type="checkbox" id="stop-first" checked=${isPausedFirst} onChange=${(e) => setPausedFirst(e.target.checked)} /> Stop before the first step, to play it step by step</label>${" "}
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
     ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && runTask(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
     <p>Lessons: <${Lessons} /></p>
     <p role="status">${busy}</p>
     ${!scenarios && html`<p class="hint">Reading the scenarios …</p>`}
-    ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>anomaly</th><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${mode}</th>`)}</tr></thead><tbody>
-      ${sortScenarios(scenarios).map((scenario) => html`<tr><td>${scenario.aliases.join(", ") || scenario.name}</td><td>${scenario.title}</td>${generationsOf(scenarios).map((mode) => html`<td>
+    ${scenarios && html`<table class="wide zoo"><caption>Runs and their verdicts</caption><thead><tr><th>what happens</th>${generationsOf(scenarios).map((mode) => html`<th>${runName(mode)}</th>`)}</tr></thead><tbody>
+      ${sortScenarios(scenarios).map((scenario) => html`<tr data-story=${[scenario.name, ...scenario.aliases].join(" ")}><td>${scenario.title}<small>${scenario.name}</small></td>${generationsOf(scenarios).map((mode) => html`<td>
         ${Object.entries(scenario.runs).filter(([run]) => generationOf(run) === mode).map(([run, verdict]) => html`
-          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} disabled=${busy !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
-            ${verdict === "healthy" ? "✓" : "✖"} ${run}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
+          <button class=${verdict === "healthy" ? "run healthy" : "run bad"} data-run=${run} disabled=${busy !== ""} onClick=${() => playZooRun(scenario.name, run, "armed")}>
+            ${verdict === "healthy" ? "✓" : "✖"} ${runName(run)}<small>${verdict}</small></button> `)}</td>`)}</tr>`)}
     </tbody></table>`}`;
 }

@@ -11,14 +11,14 @@ records before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import transactional_id_of
+from txnsim.verdict import words
 from txnsim.verdict.facts import WrongData
-from txnsim.verdict.words import application_sentence
 from txnsim_lab.trace._faults_and_decisions import partition_of
 
 ORIGINS_MAX: Final = 200_000
@@ -26,6 +26,8 @@ ORIGINS_MAX: Final = 200_000
 ENDS_MAX: Final = 50
 """Ends of an application that are remembered, for records that come late."""
 _NO_ERROR: Final = "NONE"
+_BEGINNING_COMMANDS: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn"})
+"""Commands of a client that belong to an open transaction."""
 
 
 class SentRecords(msgspec.Struct, kw_only=True, eq=False):
@@ -45,18 +47,24 @@ class SentRecords(msgspec.Struct, kw_only=True, eq=False):
     marker_offset: int = -1
 
 
-class ApplicationView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application knows of its newest end."""
+class ApplicationMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of an application in its newest transaction."""
 
-    asked: str
-    """``commit`` or ``abort``."""
-    answer: str | None
-    """Error of the answer, ``NONE`` for success; None while there is no answer."""
+    at: int
+    """Position in the trace."""
+    text: str
+    how: Literal["open", "unknown", "committed", "aborted"]
+    """What it knows from then on."""
+
+
+class ApplicationView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application knows of its newest transaction."""
+
+    status: str
+    """In a few words."""
     sentence: str
-    asked_at: int
-    """Position of the request in the trace."""
-    answered_at: int | None
-    """Position of the answer; None while there is none."""
+    moves: tuple[ApplicationMove, ...]
+    """What it did and was answered, as far as it is recorded, oldest first."""
 
 
 class _NewestEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +110,10 @@ class Applications(msgspec.Struct, kw_only=True):
     """Position of a request to end -> client, transactional id, ``commit`` or ``abort``."""
     newest: dict[str, _NewestEnd] = {}
     """Transactional id -> the newest end that was asked for."""
+    begun: dict[str, int] = {}
+    """Transactional id -> position of the first request of its application's newest transaction."""
+    restarted: set[str] = msgspec.field(default_factory=set)
+    """Transactional ids of which a producer has begun anew since their newest transaction."""
     unended: dict[tuple[str, int], list[SentRecords]] = {}
     """(partition, producer id) -> batches without a marker behind them."""
     wrong: dict[tuple[str, int], WrongData] = {}
@@ -127,25 +139,38 @@ class Applications(msgspec.Struct, kw_only=True):
                 self._marked(payload)
 
     def view_of(self, transactional_id: str) -> ApplicationView | None:
-        """What the application of a transactional id knows of its newest end; None if it has asked
-        for none.
+        """What the application of a transactional id knows of its newest transaction; None if
+        nothing is recorded of it.
         """
-        end = self.newest.get(transactional_id)
-        if end is None:
+        begun_at, end = self.begun.get(transactional_id), self.newest.get(transactional_id)
+        if end is not None and begun_at is not None and end.asked_at < begun_at:
+            end = None
+        if end is None and begun_at is None:
             return None
+        asked, answer = (None, None) if end is None else (end.asked, end.answer)
+        status = words.application_status(asked, answer)
+        moves = []
+        if begun_at is not None:
+            status_of_open = words.application_status(None, None)
+            moves.append(ApplicationMove(at=begun_at, text=status_of_open, how="open"))
+        if end is not None:
+            is_answered = end.answered_at is not None
+            request = words.application_request(end.asked) if is_answered else status
+            moves.append(ApplicationMove(at=end.asked_at, text=request, how="unknown"))
+            if end.answered_at is not None:
+                how = _outcome_of(end)
+                moves.append(ApplicationMove(at=end.answered_at, text=status, how=how))
         return ApplicationView(
-            asked=end.asked,
-            answer=end.answer,
-            sentence=application_sentence(end.asked, end.answer),
-            asked_at=end.asked_at,
-            answered_at=end.answered_at,
+            status=status,
+            sentence=words.application_sentence(asked, answer),
+            moves=tuple(moves),
         )
 
     def views(self) -> dict[str, ApplicationView]:
-        """Transactional id -> what its application knows, of all that have asked for an end."""
+        """Transactional id -> what its application knows, of all of which something is recorded."""
         return {
             transactional_id: view
-            for transactional_id in self.newest
+            for transactional_id in {**self.begun, **self.newest}
             if (view := self.view_of(transactional_id)) is not None
         }
 
@@ -166,8 +191,11 @@ class Applications(msgspec.Struct, kw_only=True):
 
     def forget_all(self) -> None:
         """Forget everything: the cluster is another one."""
-        for table in (self.applications, self.asked, self.newest, self.unended, self.wrong):
+        for table in (
+            self.applications, self.asked, self.newest, self.begun, self.unended, self.wrong,
+        ):  # fmt: skip
             table.clear()
+        self.restarted.clear()
 
     def forget_partition(self, partition: str) -> None:
         """Forget a partition that was deleted."""
@@ -206,7 +234,10 @@ class Applications(msgspec.Struct, kw_only=True):
         application = self._application(client, transactional_id)
         if payload.get("command") == "InitProducerId" and "error" not in payload:
             application.records.clear()
+            self.restarted.add(transactional_id)
             return
+        if payload.get("command") in _BEGINNING_COMMANDS and "error" not in payload:
+            self._note_begin(transactional_id, request)
         asked = payload.get("asked")
         if asked is None or request <= application.answered_request:
             return
@@ -215,6 +246,18 @@ class Applications(msgspec.Struct, kw_only=True):
         newest = self.newest.get(transactional_id)
         if newest is None or request >= newest.asked_at:
             self.newest[transactional_id] = _NewestEnd(asked_at=request, asked=asked)
+
+    def _note_begin(self, transactional_id: str, request: int) -> None:
+        """Note a request in a transaction. It is the first one if the transaction before has ended,
+        or its producer has begun anew.
+        """
+        end, begun_at = self.newest.get(transactional_id), self.begun.get(transactional_id)
+        is_first = begun_at is None or transactional_id in self.restarted
+        if end is not None and end.answer == _NO_ERROR and begun_at is not None:
+            is_first = is_first or begun_at < end.asked_at < request
+        if is_first:
+            self.begun[transactional_id] = request
+            self.restarted.discard(transactional_id)
 
     def _answered(self, answered_at: int, request: int, error: str) -> None:
         end = self.asked.pop(request, None)
@@ -269,6 +312,7 @@ class Applications(msgspec.Struct, kw_only=True):
             transactional_id=transactional_id,
         )
         if sent_at > application.answered_request:
+            self._note_begin(transactional_id, sent_at)
             application.records.append(records)
         elif application.was_aborted(sent_at):
             records.expected = False  # it comes late, and its transaction is over
@@ -293,3 +337,9 @@ class Applications(msgspec.Struct, kw_only=True):
                 is_commit=records.expected,
                 by_application=True,
             )
+
+
+def _outcome_of(end: _NewestEnd) -> Literal["unknown", "committed", "aborted"]:
+    if end.answer != _NO_ERROR:
+        return "unknown"
+    return "committed" if end.asked == "commit" else "aborted"

@@ -1,0 +1,147 @@
+"""What judges have found in a run, each with the event that shows it: behind the step in which the
+place that they name is as they say, before it is cured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.runtime.trace import Event
+from txnsim.trace.story import transactional_id_of
+from txnsim.trace.trace_file import Recording
+from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace._story_steps import StoryStep, step_at, story_steps
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.state import TraceState
+
+VIOLATION_KIND: Final = "check.violation"
+_STATE_RE: Final = re.compile(r"(?P<id>\S+) has been (?P<state>\w+) for ")
+_OFFSET_RE: Final = re.compile(r"(?P<tp>[\w.-]+-\d+)@(?P<offset>\d+)")
+_OPEN_RE: Final = re.compile(r"(?P<tp>[\w.-]+-\d+): .* open since (?P<offset>\d+)")
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of the judges."""
+
+    rule: str
+    found: str
+    at: int
+    """Position of the judges' event."""
+    shown_by: int | None
+    """Position of the event that shows it; None if it names no place in the trace."""
+
+
+def findings(run: Recording) -> tuple[Finding, ...]:
+    """The findings in a run, in order; each once, though it is told before its cure and after."""
+    steps = story_steps(run)
+    found: dict[tuple[str, str], Finding] = {}
+    for index, event in enumerate(run.events):
+        if event.k != VIOLATION_KIND:
+            continue
+        payload = msgspec.convert(event.d, dict[str, object])
+        rule, text = str(payload["rule"]), str(payload["found"])
+        shown_at = _index_that_shows(run, steps, text, index)
+        found[rule, text] = Finding(
+            rule=rule,
+            found=text,
+            at=event.i,
+            shown_by=None if shown_at is None else run.events[shown_at].i,
+        )
+    return tuple(found.values())
+
+
+def _index_that_shows(
+    run: Recording, steps: list[StoryStep], text: str, told_at: int
+) -> int | None:
+    state_match = _STATE_RE.match(text)
+    if state_match is not None:
+        transactional_id, state = state_match["id"], state_match["state"]
+        moves = [
+            index
+            for index, event in enumerate(run.events)
+            if event.k == "txn.complete" and transactional_id_of(event.tx) == transactional_id
+        ]
+        reached = next(
+            (move for move in reversed(moves) if _payload(run.events[move])["state"] == state), None
+        )
+        if reached is not None:  # before the step in which it moves on
+            cured = next((move for move in moves if move > reached), told_at)
+            step = step_at(steps, cured)
+            return max(reached, (cured if step is None else step.first) - 1)
+    place = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
+    if place is None:
+        return None
+    partition, offset = place["tp"], int(place["offset"])
+    written_at = _first(run, 0, lambda event: _is_append_of(event, partition, offset))
+    if written_at is None:
+        return None
+    if "open since" in text:
+        return _hanging_at(run, steps, partition, offset, written_at)
+    ended_at = _first(
+        run,
+        written_at + 1,
+        lambda event: event.k == "marker.written" and _payload(event)["tp"] == partition,
+    )
+    place_at = written_at if ended_at is None else ended_at
+    step = step_at(steps, place_at)
+    return written_at if step is None else step.last
+
+
+def _payload(event: Event) -> Mapping[str, Any]:
+    return event.d if isinstance(event.d, Mapping) else {}
+
+
+def _first(run: Recording, start: int, is_sought: Callable[[Event], bool]) -> int | None:
+    return next(
+        (index for index in range(start, len(run.events)) if is_sought(run.events[index])), None
+    )
+
+
+def _is_append_of(event: Event, partition: str, offset: int) -> bool:
+    return (
+        event.k == "log.append"
+        and _payload(event)["tp"] == partition
+        and _payload(event)["base"] <= offset <= _payload(event)["last"]
+    )
+
+
+def _hanging_at(
+    run: Recording, steps: list[StoryStep], partition: str, offset: int, written_at: int
+) -> int:
+    """The end of the first step after which the transaction hangs; without one, the first move of a
+    coordinator after which it does.
+    """
+    moves = {
+        index
+        for index, event in enumerate(run.events)
+        if index >= written_at and event.k == "txn.complete"
+    }
+    step_ends = {step.last for step in steps if step.last >= written_at}
+    followed = FollowedTrace(state=TraceState(level=run.level))
+    first_move = None
+    for index, event in enumerate(run.events):
+        followed.follow(event, run.nodes)
+        if index not in step_ends and (index not in moves or first_move is not None):
+            continue
+        if not _hangs(followed, partition, offset):
+            continue
+        if index in step_ends:
+            return index
+        first_move = index
+    step = step_at(steps, written_at)
+    if first_move is not None:
+        return first_move
+    return written_at if step is None else step.last
+
+
+def _hangs(followed: FollowedTrace, partition: str, offset: int) -> bool:
+    verdict = judge_cluster(followed.facts(partition))
+    return any(
+        open_txn.state is VerdictState.HANGS and open_txn.first_offset == offset
+        for judged in verdict.partitions
+        for open_txn in judged.open_txns
+    )

@@ -1,0 +1,160 @@
+"""What a picture of a cluster has to say about its transactions after an event of a trace, made of
+the words of the judge (``txnsim.verdict.words``). A page draws them and adds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from txnsim.verdict import words
+from txnsim.verdict.facts import ClusterFacts, MarkerSending
+from txnsim.verdict.judge import PartitionVerdict
+from txnsim_lab.trace._applications import ApplicationView
+from txnsim_lab.trace.followed_trace import FollowedTrace
+
+MarkerPlace = Literal["owed", "held", "refused"]
+
+_PLACES: Final[dict[MarkerSending, MarkerPlace]] = {
+    MarkerSending.HELD: "held",
+    MarkerSending.ABANDONED: "refused",
+}
+
+
+class MarkerWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker that a coordinator owes."""
+
+    how: MarkerPlace
+    """How it is drawn."""
+    text: str
+
+
+class PictureWords(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a picture after an event."""
+
+    applications: dict[str, ApplicationView]
+    """Transactional id -> what its application knows."""
+    coordinators: dict[str, str]
+    """Transactional id -> what its coordinator has."""
+    markers: dict[str, MarkerWords]
+    """Transactional id, a space, partition -> the marker that is owed there."""
+    repeated_markers: dict[str, str]
+    """Partition, a space, offset of a marker that was written a second time -> why."""
+    share_groups: dict[str, tuple[str, ...]]
+    """Partition -> a sentence on each share group of it."""
+    streams_groups: dict[str, tuple[str, ...]]
+    """Streams group -> a sentence on each of its members, and on its pending positions."""
+
+
+def picture_words(
+    followed: FollowedTrace, facts: ClusterFacts, partitions: Sequence[PartitionVerdict]
+) -> PictureWords:
+    """The words after the last event.
+
+    Args:
+        followed: The trace up to the event.
+        facts: Its facts (``FollowedTrace.facts``).
+        partitions: The verdicts on partitions.
+    """
+    owed_counts: dict[str, int] = {}
+    for owed in facts.owed_markers:
+        transactional_id = owed.transactional_id
+        owed_counts[transactional_id] = owed_counts.get(transactional_id, 0) + 1
+    transactions = followed.state.transactions
+    views = followed.applications.views()
+    return PictureWords(
+        applications={
+            transactional_id: views.get(transactional_id) or _unrecorded(transaction)
+            for transactional_id, transaction in transactions.items()
+        },
+        coordinators={
+            transactional_id: words.coordinator_sentence(
+                transactional_id,
+                transaction["state"],
+                owed_count=owed_counts.get(transactional_id, 0),
+                last_outcome=_last_outcome(followed, transactional_id, transaction),
+            )
+            for transactional_id, transaction in transactions.items()
+        },
+        markers={
+            f"{owed.transactional_id} {owed.partition}": MarkerWords(
+                how=_PLACES.get(owed.sending, "owed"), text=words.marker_status(owed)
+            )
+            for owed in facts.owed_markers
+        },
+        repeated_markers={
+            f"{partition} {offset}": words.repeated_marker_reason(is_of_later_coordinator=is_later)
+            for (partition, offset), is_later in followed.repeated_markers.items()
+        },
+        share_groups=_share_groups(followed, partitions),
+        streams_groups=_streams_groups(followed),
+    )
+
+
+def _last_outcome(
+    followed: FollowedTrace, transactional_id: str, transaction: dict[str, Any]
+) -> bool | None:
+    known = followed.faults_and_decisions
+    decisions = known.decisions.get(transaction["pid"])
+    return decisions[-1].is_commit if decisions and transactional_id in known.ended else None
+
+
+def _share_groups(
+    followed: FollowedTrace, partitions: Sequence[PartitionVerdict]
+) -> dict[str, tuple[str, ...]]:
+    waiting = {
+        (group.group_id, judged.partition): judged.stands_at
+        for judged in partitions
+        for group in judged.share_groups or ()
+    }
+    sentences: dict[str, list[str]] = {}
+    for is_served, shares in (
+        (True, followed.state.shares),
+        (False, followed.state.unserved_shares),
+    ):
+        for share_key, share in shares.items():
+            group_id, _, partition = share_key.rpartition(" ")
+            standing = words.ShareStanding(
+                group_id=group_id,
+                start_offset=share["start"],
+                next_offset=share["next"],
+                held=tuple(share["held"]),
+                waits_at=waiting.get((group_id, partition)),
+                is_served=is_served,
+            )
+            sentences.setdefault(partition, []).append(words.share_group_sentence(standing))
+    return {partition: tuple(sorted(texts)) for partition, texts in sentences.items()}
+
+
+def _streams_groups(followed: FollowedTrace) -> dict[str, tuple[str, ...]]:
+    state = followed.state
+    sentences: dict[str, list[str]] = {}
+    for is_served, members in ((True, state.streams), (False, state.unserved_streams)):
+        for member in members.values():
+            described = words.StreamsMember(
+                member_id=member["member"],
+                active=tuple(member.get("active", ())),
+                standby=tuple(member.get("standby", ())),
+                warmup=tuple(member.get("warmup", ())),
+                revoked=tuple(member.get("revoked", ())),
+                state=str(member.get("state", "")),
+            )
+            sentence = words.streams_member_sentence(described, is_served=is_served)
+            sentences.setdefault(member["group"], []).append(sentence)
+    for position_key, offset in state.offsets.items():
+        group_id, _, partition = position_key.rpartition(" ")
+        if group_id in sentences:
+            sentence = words.pending_position_sentence(partition, offset)
+            sentences[group_id].append(sentence)
+    return {group_id: tuple(texts) for group_id, texts in sorted(sentences.items())}
+
+
+def _unrecorded(transaction: dict[str, Any]) -> ApplicationView:
+    """What is known of an application without a recorded request in a transaction."""
+    is_open = transaction["state"] == "Ongoing" or transaction["state"].startswith("Prepare")
+    status = words.UNRECORDED_APPLICATION if is_open else words.NO_TRANSACTION
+    return ApplicationView(
+        status=status, sentence=words.unrecorded_sentence(is_open=is_open), moves=()
+    )

@@ -1,0 +1,208 @@
+"""Two runs of one story side by side: their steps aligned by their sentences, and the first step at
+which the runs differ, in a sentence on each. What hangs counts most, then what was refused, then
+the states of coordinators, then records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+import msgspec
+
+from txnsim.runtime.trace import Event
+from txnsim.trace.trace_file import Recording
+from txnsim.verdict.judge import PartitionVerdict, judge_cluster
+from txnsim_lab.trace._story_steps import StoryStep, story_steps
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.state import TraceState
+
+RETRIED_ERRORS: Final = frozenset(
+    {
+        "NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+)  # fmt: skip
+"""Errors after which clients retry: they are no difference between two runs."""
+_TXN_APIS: Final = frozenset(
+    {
+        "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
+        "EndTxn", "WriteTxnMarkers",
+    }
+)  # fmt: skip
+_REFUSING_APIS: Final = {"log.reject": "Produce", "marker.refused": "WriteTxnMarkers"}
+_GRAVE_STATES: Final = frozenset({"hangs", "wrong-data", "no-leader"})
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that both runs have, or one of them."""
+
+    text: str
+    left: int | None
+    """Its number in the first run; None where that lacks it."""
+    right: int | None
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first step at which the runs differ."""
+
+    row: int
+    """Index of its row."""
+    left: str
+    """What is so in the first run, as a sentence."""
+    right: str
+
+
+class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """Two runs, compared."""
+
+    rows: tuple[StepRow, ...]
+    first: Difference | None
+    """None if nothing that is compared differs."""
+
+
+class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
+    """What can tell two runs apart at a step."""
+
+    troubles: tuple[str, ...]
+    """Headlines of what is grave at its end."""
+    refusals: dict[str, str]
+    """API and error -> the sentence on a request that was refused in it."""
+    states: tuple[str, ...]
+    records: tuple[str, ...]
+
+
+def run_difference(left: Recording, right: Recording) -> RunDifference:
+    """Compare two runs."""
+    left_steps, right_steps = story_steps(left), story_steps(right)
+    rows = _aligned(left_steps, right_steps)
+    left_signs, right_signs = _signs(left, left_steps), _signs(right, right_steps)
+    pairs = [
+        (index, left_signs[row.left - 1], right_signs[row.right - 1])
+        for index, row in enumerate(rows)
+        if row.left is not None and row.right is not None
+    ]
+    for sentences in (_trouble_sentences, _refusal_sentences, _state_sentences, _record_sentences):
+        for index, ours, theirs in pairs:
+            differing = sentences(ours, theirs)
+            if differing is not None:
+                first = Difference(row=index, left=differing[0], right=differing[1])
+                return RunDifference(rows=rows, first=first)
+    return RunDifference(rows=rows, first=None)
+
+
+def _aligned(left: Sequence[StoryStep], right: Sequence[StoryStep]) -> tuple[StepRow, ...]:
+    left_texts, right_texts = [step.text for step in left], [step.text for step in right]
+    rows: list[StepRow] = []
+    for tag, left_from, left_to, right_from, right_to in SequenceMatcher(
+        None, left_texts, right_texts, autojunk=False
+    ).get_opcodes():
+        if tag == "equal":
+            rows += (
+                StepRow(text=left_texts[number], left=number + 1, right=right_number + 1)
+                for number, right_number in zip(
+                    range(left_from, left_to), range(right_from, right_to), strict=True
+                )
+            )
+            continue
+        rows += (
+            StepRow(text=left_texts[number], left=number + 1, right=None)
+            for number in range(left_from, left_to)
+        )
+        rows += (
+            StepRow(text=right_texts[number], left=None, right=number + 1)
+            for number in range(right_from, right_to)
+        )
+    return tuple(rows)
+
+
+def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
+    """The signs of each step, at its end."""
+    followed = FollowedTrace(state=TraceState(level=run.level))
+    events = iter(run.events)
+    signs = []
+    done_count = 0
+    for step in steps:
+        step_events = []
+        while done_count <= step.last:
+            event = next(events)
+            followed.follow(event, run.nodes)
+            if done_count >= step.first:
+                step_events.append(event)
+            done_count += 1
+        verdict = judge_cluster(followed.facts())
+        signs.append(
+            _StepSigns(
+                troubles=tuple(
+                    f"{judged.headline}."
+                    for judged in verdict.partitions
+                    if judged.state.value in _GRAVE_STATES
+                ),
+                refusals=dict(_refusals(step_events)),
+                states=tuple(
+                    sorted(
+                        f"{transactional_id} is {transaction['state']}"
+                        for transactional_id, transaction in followed.state.transactions.items()
+                    )
+                ),
+                records=tuple(sorted(map(_record_text, verdict.partitions))),
+            )
+        )
+    return signs
+
+
+def _record_text(judged: PartitionVerdict) -> str:
+    return (
+        f"{judged.partition} ends at {judged.high_watermark}, and readers get to {judged.stands_at}"
+    )
+
+
+def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    for event in events:
+        payload = event.d if isinstance(event.d, dict) else {}
+        api = _REFUSING_APIS.get(event.k)
+        if event.k == "msg.send" and payload.get("response") and payload.get("api") in _TXN_APIS:
+            api = payload["api"]
+        error = payload.get("error")
+        if api is None or not error or error in RETRIED_ERRORS:
+            continue
+        reason = f": {payload['reason']}" if payload.get("reason") else ""
+        yield f"{api} {error}", f"{api} is refused with {error}{reason}."
+
+
+def _trouble_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
+    if bool(ours.troubles) == bool(theirs.troubles):
+        return None
+    return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
+
+
+def _refusal_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
+    if ours.refusals.keys() == theirs.refusals.keys():
+        return None
+    return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
+
+
+def _telling_sentence(ours: _StepSigns, theirs: _StepSigns) -> str:
+    """The sentence that tells most about one side."""
+    troubles = [trouble for trouble in ours.troubles if trouble not in theirs.troubles]
+    refusals = [ours.refusals[name] for name in sorted(ours.refusals.keys() - theirs.refusals)]
+    return next(
+        iter([*troubles, *refusals, *ours.troubles]), "nothing hangs, and nothing is refused."
+    )
+
+
+def _state_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
+    return _listed(ours.states, theirs.states)
+
+
+def _record_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
+    return _listed(ours.records, theirs.records)
+
+
+def _listed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str] | None:
+    if ours == theirs:
+        return None
+    left, right = (f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs))
+    return left, right

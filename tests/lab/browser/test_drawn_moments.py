@@ -1,0 +1,163 @@
+"""At each moment of a drawn run the page, ``txns why``, ``/verdict`` and a look from outside say
+the same, or the page says how far it is behind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.lab.browser.drawn_cluster import DrawnCluster, OutsidePartition
+from tests.support.txnsim_server import TxnsimServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+MOMENT: Final = """() => {
+  const bar = document.querySelector("#verdict");
+  const state = document.querySelector(".link-state");
+  return {
+    verdict: bar?.dataset.verdict ?? null,
+    event: bar?.dataset.event ?? null,
+    lag: bar?.dataset.lag ?? null,
+    headline: bar?.querySelector("h2")?.textContent ?? "",
+    age: state?.textContent ?? "",
+    isLive: Boolean(state?.classList.contains("live")),
+    rows: Object.fromEntries([...document.querySelectorAll("[data-partition]")].map(
+      ({ dataset }) => [dataset.partition, [dataset.readers, dataset.leader]])),
+  };
+}"""
+SETTLED_MOMENT: Final = f"""async ({{ patienceMs, position }}) => {{
+  const look = {MOMENT};
+  const endMs = performance.now() + patienceMs;
+  const isSettled = ({{ isLive, event }}) =>
+    position === null ? !isLive : isLive && Number(event ?? -1) >= position;
+  while (!isSettled(look()) && performance.now() < endMs) {{
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }}
+  return look();
+}}"""
+"""What is shown once the page has come to a position, or at the end of one's patience. Without a
+position: once the page knows that nothing is recorded.
+"""
+SAYS_ITS_AGE: Final = re.compile(
+    r"behind|recording stopped at #\d+|nothing is recorded|no answer|does not answer|connecting"
+)
+SETTLES_MS: Final = 15_000
+ACTIONS_BETWEEN_MOMENTS: Final = 2
+
+
+def ageless(text: str) -> str:
+    """A text without ages, which go on while somebody looks."""
+    return re.sub(r"\d+ (s|min|h)\b", "N", text)
+
+
+def judged_rows(verdict: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """What the judge says of partitions, as the table has it."""
+    return {
+        judged["partition"]: (
+            ageless(judged["standing"]),
+            "none" if judged["leader_id"] < 0 else str(judged["leader_id"]),
+        )
+        for judged in verdict["partitions"]
+    }
+
+
+def told(verdict: dict[str, Any]) -> tuple[object, ...]:
+    return verdict["state"], ageless(verdict["headline"]), judged_rows(verdict)
+
+
+def shown_moment(page: Page, drawn: DrawnCluster) -> dict[str, Any]:
+    """What the page shows when it had the time to hear of all that was done."""
+    position = drawn.ask("GET", "verdict")["position"] if drawn.is_recording else None
+    settling = {"patienceMs": SETTLES_MS, "position": position}
+    moment: dict[str, Any] = page.evaluate(SETTLED_MOMENT, settling)
+    return moment
+
+
+def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str]:
+    """Where the page says otherwise than the judge of the event that it shows."""
+    verdict = drawn.ask("GET", f"verdict?at={moment['event']}")
+    if verdict is None:
+        return []  # the ring has dropped the event
+    rows = {name: (ageless(row[0]), row[1]) for name, row in moment["rows"].items()}
+    judged = judged_rows(verdict)
+    differences = []
+    if verdict["state"] != moment["verdict"]:
+        differences.append(f"page {moment['verdict']}, /verdict {verdict['state']}")
+    if ageless(verdict["headline"]) not in ageless(moment["headline"]):
+        differences.append(f"page {moment['headline']!r}, /verdict {verdict['headline']!r}")
+    differences += [
+        f"{name}: page {row}, /verdict {judged.get(name)}"
+        for name, row in rows.items()
+        if row != judged.get(name) and row[0] != "deleted"
+    ]
+    return differences
+
+
+def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsidePartition]) -> list[str]:
+    """Where the verdict says otherwise than clients see."""
+    differences = []
+    judged_by_name = {judged["partition"]: judged for judged in verdict["partitions"]}
+    for name, partition in outside.items():
+        judged = judged_by_name.get(name)
+        if judged is None:
+            differences.append(f"{name} is there, and is not judged")
+            continue
+        if partition.stable_offset is None:
+            continue
+        states = {open_txn["state"] for open_txn in judged["open_txns"]}
+        if judged["stands_at"] != partition.stable_offset:
+            differences.append(f"{name}: {judged['stands_at']}, clients {partition.stable_offset}")
+        if partition.has_unlisted is not None and partition.has_unlisted != ("hangs" in states):
+            differences.append(f"{name}: unlisted {partition.has_unlisted}, judged {states}")
+        if partition.why is not None and judged["state"] != "wrong-data":
+            why, standing = ageless(partition.why), ageless(judged["standing"])
+            if why != standing and not (why[:4] == standing[:4] == "open"):
+                differences.append(f"{name}: why {why!r}, /verdict {standing!r}")
+    return differences
+
+
+@pytest.mark.parametrize("moments", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
+def test_the_page_says_what_is_so_or_how_far_it_is_behind(
+    new_page: Any, browser: object, moments: int
+) -> None:
+    seen_states = set()
+    compared_count = behind_count = 0
+    with (
+        TxnsimServer(arguments=("--ui", "--http", "0")) as server,
+        DrawnCluster(server, seed=moments) as drawn,
+    ):
+        page = new_page(server.http, expects=("409", "404", "503", "net::ERR_"))
+        for _ in range(moments):
+            for _ in range(ACTIONS_BETWEEN_MOMENTS):
+                drawn.step()
+            moment = shown_moment(page, drawn)
+            context = [*drawn.steps[-12:], moment]
+            if not moment["isLive"]:
+                behind_count += 1
+                assert SAYS_ITS_AGE.search(moment["age"] + moment["headline"]), context
+                continue
+            assert moment["lag"] == "0", context
+            assert drawn.is_recording, context
+            if moment["event"] is not None:
+                assert differences_of_page(drawn, moment) == [], context
+            before = drawn.ask("GET", "verdict")
+            outside = drawn.look()
+            after = drawn.ask("GET", "verdict")
+            if told(before) != told(after):
+                continue  # it has changed while clients looked
+            assert differences_outside(after, outside) == [], context
+            last = shown_moment(page, drawn)
+            if last["isLive"] and last["event"] is not None and not drawn.has_gap:
+                newest = drawn.ask("GET", "verdict")
+                if told(newest) == told(after):
+                    assert last["verdict"] == newest["state"], [*context, last]
+            compared_count += 1
+            seen_states.add(after["state"])
+    assert compared_count > moments / 3, "nothing is shown where nothing is compared"
+    assert {"healthy", "open", "hangs"} <= seen_states

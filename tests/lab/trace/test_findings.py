@@ -1,0 +1,58 @@
+"""The event that shows what judges have found, and where two runs of a story differ first."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from tests.support.traces import recording_of_run
+from txnsim.verdict.judge import VerdictState, judge_cluster
+from txnsim_lab.trace._story_steps import step_at, story_steps
+from txnsim_lab.trace.findings import findings
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.run_difference import run_difference
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "rule", "state"),
+    [
+        ("z01", "V-", "stuck-last-stable-offset", VerdictState.HANGS),
+        ("z02", "V-", "aborted-read", VerdictState.WRONG_DATA),
+        ("z04", "V-", "stuck-last-stable-offset", VerdictState.HANGS),
+    ],
+)
+def test_the_event_that_shows_a_finding_lies_before_its_cure(
+    name: str, run: str, rule: str, state: VerdictState
+) -> None:
+    recording = recording_of_run(name, run, "armed")
+    told = {finding.rule: finding for finding in findings(recording)}
+    finding = told[rule]
+    assert finding.shown_by is not None
+    assert finding.shown_by < finding.at
+    facts = FollowedTrace.of_recording(recording, at=finding.shown_by).facts()
+    assert judge_cluster(facts).state is state
+
+
+def test_a_healthy_run_has_no_findings() -> None:
+    assert findings(recording_of_run("z01", "TV2", "armed")) == ()
+
+
+def test_steps_lie_behind_each_other() -> None:
+    recording = recording_of_run("z01", "V-", "armed")
+    steps = story_steps(recording)
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert all(before.last + 1 == after.first for before, after in pairwise(steps))
+    assert step_at(steps, steps[0].first - 1) is None
+    assert step_at(steps, steps[2].last) == steps[2]
+
+
+def test_two_runs_differ_first_where_one_hangs() -> None:
+    left, right = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
+    compared = run_difference(left, right)
+    assert all(row.left is None or row.right is None or row.text for row in compared.rows)
+    assert compared.first is not None
+    assert compared.rows[compared.first.row].text.startswith("The held request is released.")
+    assert compared.first.left == "app hangs on payments-0: readers get nothing from offset 1 on."
+    assert compared.first.right == "Produce is refused with INVALID_PRODUCER_EPOCH."
+    assert run_difference(left, left).first is None

@@ -1,0 +1,90 @@
+"""What a picture says of applications, coordinators, markers and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.small_trace import small
+from tests.support.traces import recording_of_run
+from txnsim.verdict.judge import judge_cluster
+from txnsim_lab.trace.followed_trace import FollowedTrace
+from txnsim_lab.trace.picture_words import PictureWords, picture_words
+
+NODES = ("broker/1", "broker/1/log/t-0", "broker/1/txn/0", "broker/2", "broker/2/group/0")
+SHARE = {"group": "jobs", "tp": "t-0", "start": 1, "next": 3, "held": ["1-2:m"]}
+MEMBER = {"group": "app", "member": "m", "epoch": 1, "state": "STABLE", "active": ["0_0", "0_1"]}
+
+
+def words_of(followed: FollowedTrace) -> PictureWords:
+    facts = followed.facts()
+    return picture_words(followed, facts, judge_cluster(facts).partitions)
+
+
+def words(*events: tuple[object, ...]) -> PictureWords:
+    return words_of(FollowedTrace.of_recording(small(NODES, *events)))
+
+
+def row(node: str, kind: str, payload: dict[str, Any]) -> tuple[object, ...]:
+    return (node, kind, (), "", payload)
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "coordinator", "application"),
+    [
+        ("z01", "V-", "app is over: aborted; no marker is owed", "aborted ✓"),
+        ("z05", "V+", "app is over: aborted; no marker is owed", "aborted ✓"),
+    ],
+)
+def test_application_and_coordinator_are_told_in_words(
+    name: str, run: str, coordinator: str, application: str
+) -> None:
+    told = words_of(FollowedTrace.of_recording(recording_of_run(name, run, "armed")))
+    assert told.coordinators["app"] == coordinator
+    assert told.applications["app"].status == application
+
+
+def test_a_marker_that_is_given_up_is_not_on_its_way() -> None:
+    """Kafka 2.4 does not send it again (lesson L4)."""
+    recording = recording_of_run("z11", "V-/before", "armed")
+    abandoned_at = next(event.i for event in recording.events if event.k == "marker.abandoned")
+    told = words_of(FollowedTrace.of_recording(recording, at=abandoned_at))
+    assert (told.markers["app t-1"].how, told.markers["app t-1"].text) == (
+        "refused", "not sent again",
+    )  # fmt: skip
+
+
+def test_a_marker_that_is_written_again_says_why() -> None:
+    told = words_of(FollowedTrace.of_recording(recording_of_run("z12", "V-/before", "armed")))
+    assert any("was loaded anew" in reason for reason in told.repeated_markers.values())
+
+
+def test_a_share_group_keeps_its_place_while_its_broker_is_down() -> None:
+    share = row("broker/1", "share.load", {**SHARE, "isolation": "read_committed"})
+    sentence = "share group jobs: start offset 1, next 3 · held: 1-2 by m"
+    assert words(share).share_groups == {"t-0": (sentence,)}
+    down = words(share, row("broker/1", "node.down", {"role": "broker"}))
+    last_known = sentence.replace("jobs:", "jobs (last known: no broker serves it):")
+    assert down.share_groups == {"t-0": (last_known,)}
+
+
+def test_members_of_streams_groups_say_what_they_run_and_wait_for() -> None:
+    lists: dict[str, list[str]] = {"standby": [], "warmup": ["1_0"], "revoked": []}
+    member = row("broker/2/group/0", "streams.member", {**MEMBER, **lists})
+    sentence = "m runs 0_0, 0_1; warms up 1_0"
+    assert words(member).streams_groups == {"app": (sentence,)}
+    pending = row("broker/2", "group.offset_pending", {"group": "app", "tp": "in-0", "offset": 5})
+    assert words(member, pending).streams_groups["app"][-1] == (
+        "position 5 of in-0 is in a transaction that is not over"
+    )
+    down = words(member, row("broker/2", "node.down", {"role": "broker"}))
+    assert down.streams_groups["app"][0].endswith("(last known: no broker serves it)")
+    waits = row(
+        "broker/2/group/0",
+        "streams.member",
+        {**MEMBER, **lists, "active": [], "warmup": [], "state": "UNRELEASED_TASKS"},
+    )
+    assert words(waits).streams_groups["app"] == (
+        "m waits for tasks that another member has to give up",
+    )
