@@ -249,8 +249,9 @@ class PartitionLog:
         if not self.log_start_offset <= offset < self.local.end_offset:
             return None
         header = next(map(read_batch_header, self.batches(offset)), None)
-        is_there = header is not None and header.base_offset <= offset
-        return header.max_timestamp_ms if is_there else None
+        if header is None or header.base_offset > offset:
+            return None
+        return header.max_timestamp_ms
 
     def snapshot(self) -> LogState:
         """The complete state besides the bytes, as a value."""

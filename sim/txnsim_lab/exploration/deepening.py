@@ -4,13 +4,13 @@ then all. So the first way to an anomaly that is found is one with the fewest de
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - a limit on the real machine
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from txnsim.runtime.wall_clock import monotonic_ms
 from txnsim_lab.exploration.model import Exploration
 from txnsim_lab.exploration.search import FoundEnd, SearchResult, replay, search
 from txnsim_lab.exploration.way import Way
@@ -71,13 +71,13 @@ def explore(
         goes_on: Whether to search all even if an anomaly was found.
         progress: Told how far it is.
     """
-    start_s = time.monotonic()
+    start_ms = monotonic_ms()
     searches: list[tuple[int | None, SearchResult]] = []
     found: list[FoundEnd] = []
     for limit in (*range(DEVIATIONS_STEPWISE + 1), None):
         if deviations_max is not None and (limit is None or limit > deviations_max):
             break
-        left_s = None if seconds_max is None else seconds_max - (time.monotonic() - start_s)
+        left_s = None if seconds_max is None else seconds_max - (monotonic_ms() - start_ms) / 1_000
         if left_s is not None and left_s <= 0:
             break
         result = search(

@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import tempfile
-import time  # noqa: TID251 - a limit on the real machine
+import threading
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
@@ -18,6 +18,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.wall_clock import monotonic_ms
 from txnsim_lab.exploration._conductor import Conductor
 from txnsim_lab.exploration._contents import digest_of
 from txnsim_lab.exploration._shared import Counters, Lanes, SeenStates
@@ -178,7 +179,7 @@ def search(
         ConfigError: The run can't be played at all.
     """
     states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
-    start_s, cpu_start_s = time.monotonic(), _children_cpu_s()
+    start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as failures:
         root = os.fork()
         if root == 0:
@@ -210,7 +211,7 @@ def search(
     return SearchResult(
         **totals,
         is_stopped=is_cut,
-        seconds=time.monotonic() - start_s,
+        seconds=monotonic_ms() / 1_000 - start_s,
         cpu_s=_children_cpu_s() - cpu_start_s,
         found=found,
     )
@@ -229,17 +230,17 @@ def _wait(
     progress: Callable[[dict[str, int], float], object],
 ) -> bool:
     """Wait for the end of a search; returns whether it was stopped."""
-    is_cut = False
+    is_cut, tick = False, threading.Event()
     while True:
         child, _ = os.waitpid(root, os.WNOHANG)
         if child:
             return is_cut
-        seconds = time.monotonic() - start_s
+        seconds = monotonic_ms() / 1_000 - start_s
         if not is_cut and seconds_max is not None and seconds >= seconds_max:
             is_cut = True
             counters.stop()
         progress(counters.totals(), seconds)
-        time.sleep(TICK_S)
+        tick.wait(TICK_S)
 
 
 class ReplayedWay(msgspec.Struct, frozen=True):
