@@ -95,7 +95,7 @@ ACCEPTED: Final[Accepted] = (
     ),
     (
         r"leader/configs/alter-lists-v[01] at \d: ",
-        "lists of values are judged as in 4.4 in older releases, too, and groups have configurations",
+        "lists of values are judged as in 4.4 in older releases, and groups have configurations",
     ),
     (
         r"Metadata v\d+ an internal topic that is not there\..*is_internal: False != True"
