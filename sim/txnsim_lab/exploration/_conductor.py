@@ -207,7 +207,8 @@ class _Traffic:
         api = api_name(crossing.api_key)
         kind_name = f"{api} {'' if is_request else 'answer '}{crossing.source} > {crossing.target}"
         chosen_apis = self._bounds.peer_apis if is_peer else self._bounds.client_apis
-        if not self.is_choosing or api not in chosen_apis or not (is_peer or is_request):
+        is_chosen = is_request or (is_peer and self._bounds.peer_answers)
+        if not (self.is_choosing and is_chosen and api in chosen_apis):
             self._note_arrival(receiver, kind_name, crossing.content, is_request=is_request)
             return None
         number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1

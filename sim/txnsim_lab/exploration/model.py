@@ -21,7 +21,7 @@ CLIENT_APIS: Final = (
 )
 """Requests of clients whose time of arrival is chosen; all others arrive at once."""
 PEER_APIS: Final = ("AddPartitionsToTxn", "WriteTxnMarkers")
-"""Requests between brokers whose time of arrival is chosen, and that of their answers."""
+"""Requests between brokers whose time of arrival is chosen."""
 
 
 class Bounds(Model):
@@ -41,6 +41,8 @@ class Bounds(Model):
     """
     client_apis: tuple[str, ...] = CLIENT_APIS
     peer_apis: tuple[str, ...] = PEER_APIS
+    peer_answers: bool = True
+    """Whether the arrival of answers between brokers is chosen, too."""
 
 
 class Disturbance(Model):
