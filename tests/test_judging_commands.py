@@ -42,6 +42,7 @@ DIRECTORY_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
 ELSEWHERE: Final = {
     "conformance": "a broker that answers nothing: tests/lab/conformance/test_conformance.py",
     "explain error": "looks a name or a message up in a page; nothing found is 1",
+    "explore": "plays its own runs; without one that came to its end it is an error",
     "lesson": "plays its own story",
     "logs describe": "says what lies there, and judges nothing",
     "logs sql": "answers a question of yours, whatever it is",

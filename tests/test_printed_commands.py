@@ -266,6 +266,7 @@ MADE_HERE: Final = {
 ELSEWHERE: Final = {
     "sim/txnsim/client/inspection/waiting_readers.py": "an abort, with the options of repair",
     "sim/txnsim/shell_text.py": "makes them",
+    "sim/txnsim_lab/cli/_exploring.py": "a story that the user has just named, and its own steps",
     "sim/txnsim_lab/cli/_conformance.py": "an address that the operator gave",
     "sim/txnsim_lab/cli/_incident.py": "a folder that the operator has just named",
     "sim/txnsim_lab/cli/_practise.py": "the name of our own rule",

@@ -28,6 +28,7 @@ from txnsim.config import load
 from txnsim.faults.plan import FaultRule
 from txnsim.http._app import OPERATIONS
 from txnsim.http._openapi import document
+from txnsim_lab.exploration.catalog import read as read_exploration
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.scenario_reader import read
 
@@ -269,6 +270,11 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
         elif "steps" in content:
             kinds.add("scenario")
             read(location, block.text)
+        elif "tracks" in content:
+            kinds.add("exploration")
+            file = tmp_path / "exploration.yaml"
+            file.write_text(block.text, "utf-8")
+            assert read_exploration(file).name == content["name"], location
         elif "action" in content:
             kinds.add("rule")
             msgspec.convert(content, FaultRule)
@@ -279,7 +285,7 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
             file = tmp_path / "cluster.yaml"
             file.write_text(block.text, "utf-8")
             assert load(file).warnings == (), location
-    assert kinds == {"scenario", "rule", "job", "configuration", "workflow"}
+    assert kinds == {"scenario", "exploration", "rule", "job", "configuration", "workflow"}
 
 
 def test_the_readme_counts_the_anomalies() -> None:

@@ -30,7 +30,7 @@ from txnsim.runtime.loop_turns import Pace, rest_where_due
 from txnsim.security.acls import AclOperation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, FETCHES, HEADER_V3_FROM, NEVER, api_name
+from txnsim.wire.apis import API_VERSIONS, FETCHES, HEADER_V3_FROM, api_name
 from txnsim.wire.codec import encode_body
 from txnsim.wire.registry import version_range
 
@@ -498,7 +498,7 @@ def parse_request(
     link = sender.link
     if link.client_id is None:
         link.client_id = header.client_id
-    if api_version >= HEADER_V3_FROM.get(api_key, NEVER):
+    if api_key in HEADER_V3_FROM and api_version >= HEADER_V3_FROM[api_key]:
         # Header v3 names its client once per connection (KAFKA-20926).
         request.client_id = link.client_id
         if not link.settle_instance(header.client_instance_id):

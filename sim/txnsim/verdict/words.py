@@ -64,7 +64,7 @@ def hanging_headline(
         partition: The partition.
         first_offset: First offset of the transaction.
         log_start: First offset of the log. DeleteRecords may have deleted records of the
-            transaction, which stays open (seen on Apache Kafka 4.4.0).
+            transaction, which stays open, as on a real broker.
         stands_at: Where readers stand because of it; None if another transaction holds them.
     """
     effect = (

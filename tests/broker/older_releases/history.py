@@ -137,7 +137,7 @@ ON_TRUNK: Final = (
     TrunkChange(
         "KAFKA-20865: #23152",
         "merged 2026-08-21",
-        "a controller of the voter set can't be unregistered",
+        "to unregister a controller of the voter set is refused",
         "there is one controller here",
     ),
     TrunkChange(

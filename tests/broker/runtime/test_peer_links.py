@@ -452,6 +452,7 @@ async def test_request_and_response_cross_their_points() -> None:
         "correlation_id": 1,
         "subject": Subject(),
         "line": "broker/1 -> broker/2",
+        "content": COMMAND,
     }
     assert script.crossings == [
         Crossing(point="peer.request", **expected),

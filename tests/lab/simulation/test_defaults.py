@@ -14,8 +14,7 @@ from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation import _dice as dice
 from txnsim_lab.simulation import _disturbances as disturbances
 from txnsim_lab.simulation import _further_features as further_features
-from txnsim_lab.simulation import _plan as plan
-from txnsim_lab.simulation import drawing, play
+from txnsim_lab.simulation import drawing, plan, play
 
 DRAWN_FROM = (
     *(
