@@ -154,6 +154,7 @@ class TransactionCoordinator:
         self._rules = release_rules
         self._answers_while_leading = release_rules.coordinator_checks_leadership
         self._lists_led_only = release_rules.lost_partitions_are_not_listed
+        self._keeps_prepared = release_rules.prepared_transactions_are_kept
         self._log = log
         self._clock = clock
         self._settings = settings
@@ -240,7 +241,9 @@ class TransactionCoordinator:
             if new_producer_id is None:
                 return _NO_ID_TO_INIT
             return ProducerIdAndEpoch(producer_id=new_producer_id, producer_epoch=ProducerEpoch(0))
-        refusal = check_init_producer_id(command, self._settings)
+        refusal = check_init_producer_id(
+            command, self._settings, keeps_prepared=self._keeps_prepared
+        )
         if refusal is not None:
             return refusal
         owned_partition = self._find(transactional_id)
@@ -509,7 +512,9 @@ class TransactionCoordinator:
                 transactional_id: restore_last_epoch(txn)
                 for transactional_id, txn in entries.items()
             }
-        elif any(txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()):
+        elif not self._keeps_prepared and any(
+            txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()
+        ):
             entries = {
                 transactional_id: without_next_epoch(txn)
                 for transactional_id, txn in entries.items()
