@@ -21,7 +21,7 @@ from tests.support.txnsim_server import TxnsimServer
 
 pytestmark = [pytest.mark.clients, pytest.mark.costly]
 
-LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2, "4.5": 2}
+LEVELS: Final = {"2.8": 0, "3.6": 0, "3.7": 0, "3.8": 0, "3.9": 0, "4.0": 2, "4.5": 2}
 """Release -> level of ``transaction.version`` of a new cluster."""
 
 

@@ -95,7 +95,7 @@ ACCEPTED: Final[Accepted] = (
     ),
     (
         r"leader/configs/alter-lists-v[01] at \d: ",
-        "lists of values are judged as in 4.4 in older releases, and groups have configurations",
+        "lists are judged as in 4.4 in each older release, and groups have configurations",
     ),
     (
         r"Metadata v\d+ an internal topic that is not there\..*is_internal: False != True"

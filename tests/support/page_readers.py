@@ -92,7 +92,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "kip-text.md",
         "public-api.md",
     ),
-    "Background": ("found.md", "commit-without-a-leader.md", "performance.md"),
+    "Background": ("found.md", "commit-without-a-leader.md", "proposals.md", "performance.md"),
     "For contributors": (
         "contributing/where.md",
         "contributing/one-request.md",

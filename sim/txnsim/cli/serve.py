@@ -38,13 +38,19 @@ from txnsim.errors import ConfigError
 from txnsim.metadata.configs import text
 from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.on_demand_imports import OnDemand
-from txnsim.releases import REFERENCE, RELEASES
+from txnsim.releases import PROPOSALS, REFERENCE, RELEASES
 from txnsim.runtime import real_world
 from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
-from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, check_release, topics_of
+from txnsim.server.options import (
+    KIP_TEXT_PORT_DISTANCE,
+    ClusterOptions,
+    check_release,
+    topics_of,
+    with_proposal,
+)
 from txnsim.settings import CAPPED, Setting, Settings, replicas_wanted
 from txnsim.text import EVERYWHERE, PORT_MAX, read_host_and_port, read_size, spoken_size
 
@@ -101,6 +107,15 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         help=f"behave as that Kafka release: {', '.join(map(str, RELEASES.values()))} "
         f"(default {REFERENCE.name}); "
         f"BROKER=RELEASE for one broker, as in {REFERENCE.name},1=3.9; may be repeated",
+    )
+    parser.add_argument(
+        "--kip",
+        action="append",
+        type=int,
+        default=[],
+        choices=sorted(PROPOSALS),
+        help="what is under review for that KIP (docs/kip-text.md): needs --as-version "
+        f"{next(reversed(RELEASES))}, and brokers of other releases stay without it",
     )
     parser.add_argument(
         "--transaction-version",
@@ -367,6 +382,8 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     options = msgspec.structs.replace(options, **option_changes)
     if disks is not None:
         options = serve_load.for_disks(options, disks)
+    for kip in args.kip:
+        options = with_proposal(options, kip)
     _check_ports(options, http=args.http)
     _check_security(options, args)
     if disks is None:

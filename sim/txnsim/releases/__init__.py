@@ -14,10 +14,11 @@ from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.releases._fleet import Fleet
 from txnsim.releases._kafka import REFERENCE, RELEASES
 from txnsim.releases._release import FeatureRange, Release
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST, PROPOSALS, Rules
 
 __all__ = [
     "LATEST",
+    "PROPOSALS",
     "REFERENCE",
     "RELEASES",
     "FeatureRange",

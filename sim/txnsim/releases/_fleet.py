@@ -8,14 +8,19 @@ Kafka's counterparts: NodeApiVersions, ClusterFeatureSupportDescriber.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.releases._kafka import REFERENCE
 from txnsim.releases._release import FeatureRange, Release
-from txnsim.releases.rules import Rules
+from txnsim.releases.rules import PROPOSALS, Rules
 from txnsim.types import BrokerId
+
+_PROPOSED: Final = frozenset(
+    switch for proposal in PROPOSALS.values() for switch in proposal.switches
+)
 
 
 class Fleet:
@@ -35,7 +40,9 @@ class Fleet:
             default_release: Release of the brokers that are not in ``releases_by_broker``.
             releases_by_broker: Releases of the other brokers.
             switched_rules: Rule name -> whether it is on, in place of what the release says. So a
-                broker can have a fix before its release, or a bug after its fix.
+                broker can have a fix before its release, or a bug after its fix. Switches of
+                ``PROPOSALS`` apply to releases that are not out: in a cluster of both kinds the
+                older brokers stay without them.
 
         Raises:
             ConfigError: There is no such rule.
@@ -61,7 +68,14 @@ class Fleet:
             return release
         adjusted_release = self._adjusted_releases.get(release.name)
         if adjusted_release is None:
-            rules = msgspec.structs.replace(release.rules, **self._rules)
+            rules = msgspec.structs.replace(
+                release.rules,
+                **{
+                    switch: is_on
+                    for switch, is_on in self._rules.items()
+                    if switch not in _PROPOSED or not release.is_released
+                },
+            )
             adjusted_release = self._adjusted_releases[release.name] = msgspec.structs.replace(
                 release, rules=rules
             )

@@ -145,6 +145,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     )
     late_commit_is_fenced: bool = _switch(
         "KAFKA-20785",
+        "4.5",
         after="under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
         before="it is INVALID_TXN_STATE, which clients take for fatal",
     )
@@ -256,6 +257,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         after="under transactions v2 a commit without a transaction is ended as an abort is: with "
         "records, and the next epoch",
         before="it is INVALID_TXN_STATE, which needs no record",
+    )
+    prepared_transactions_are_kept: bool = _switch(
+        "KIP-939, #21735",
+        after="KeepPreparedTxn keeps the open transaction and gives out the identity that ends it",
+        before="it is UNSUPPORTED_VERSION, and who loads a kept transaction forgets that identity",
+    )
+    prepared_ends_are_concurrent: bool = _switch(
+        "KIP-939, #21735",
+        after="under transactions v2 EndTxn is CONCURRENT_TRANSACTIONS while the markers are sent",
+        before="of a wrong epoch it is PRODUCER_FENCED, of the other outcome INVALID_TXN_STATE",
     )
     lost_partitions_are_not_listed: bool = _switch(
         "KAFKA-21481",
@@ -787,3 +798,23 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 LATEST: Final = Rules()
 """Rules of the reference release."""
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A KIP whose brokers' part is under review."""
+
+    switches: tuple[str, ...]
+    """On at brokers of a release that is not out, and at no other."""
+    settings: tuple[str, ...]
+    """On in the whole cluster, as clients can't see the proposal without them."""
+
+
+PROPOSALS: Final[Mapping[int, Proposal]] = MappingProxyType(
+    {
+        939: Proposal(
+            switches=("prepared_transactions_are_kept", "prepared_ends_are_concurrent"),
+            settings=("unstable_api_versions_enable", "transaction_two_phase_commit_enable"),
+        )
+    }
+)
+"""Number of the KIP -> what ``--kip`` turns on."""

@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import TRANSACTION_VERSION
-from txnsim.releases import REFERENCE, fleet_from
+from txnsim.releases import PROPOSALS, REFERENCE, RELEASES, fleet_from
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId
@@ -140,6 +140,29 @@ def _checked_topic(topic_name: object, partition_count: object, topic_text: str)
     if not isinstance(topic_name, str) or not topic_name or not is_number:
         raise ConfigError(f"topics: {topic_text}: {_TOPIC_FORMS}")
     return topic_name, int(str(partition_count))
+
+
+def with_proposal(options: ClusterOptions, kip: int) -> ClusterOptions:
+    """The options with a KIP whose brokers' part is under review; its number is in ``PROPOSALS``.
+
+    Raises:
+        ConfigError: No broker is of a release that is not out.
+    """
+    broker_ids = options.broker_ids
+    fleet = fleet_from(options.as_version, broker_count=options.brokers, broker_ids=broker_ids)
+    if all(fleet.release_of(broker_id).is_released for broker_id in broker_ids):
+        newest_release = next(reversed(RELEASES.values()))
+        raise ConfigError(
+            f"KIP {kip}: no release has it, it needs brokers of --as-version {newest_release.name}"
+        )
+    proposal = PROPOSALS[kip]
+    return msgspec.structs.replace(
+        options,
+        rules={**options.rules, **dict.fromkeys(proposal.switches, True)},
+        settings=msgspec.structs.replace(
+            options.settings, **dict.fromkeys(proposal.settings, True)
+        ),
+    )
 
 
 def check_release(options: ClusterOptions, *, transaction_version: int | None) -> None:

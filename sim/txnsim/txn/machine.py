@@ -43,7 +43,7 @@ from txnsim.txn.state import (
     TxnTransition,
 )
 from txnsim.txn.transitions import to_ongoing
-from txnsim.txn.two_phase import refuse_addition
+from txnsim.txn.two_phase import refuse_addition, refuse_verification
 from txnsim.types import NO_PRODUCER_EPOCH, Decision, TransactionalId, TransactionVersion
 
 AddDecision = Decision[TxnTransition, PartitionsAdded, MarkersOwed]
@@ -73,7 +73,7 @@ def decide_add_partitions(
     if txn is None:
         return _UNKNOWN_ID_TO_ADD
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
-        return refuse_addition(txn, command.producer_id, command.producer_epoch)
+        return refuse_addition(txn)
     # KAFKA-18660: before the identity, which an overflow is about to change
     if txn.pending_state is not None and release_rules.pending_comes_before_identity:
         return concurrent_rejection(txn, "add.pending")
@@ -110,7 +110,7 @@ def decide_verify(
     if txn is None:
         return _UNKNOWN_ID_TO_CHECK
     if txn.next_producer_epoch != NO_PRODUCER_EPOCH:
-        return refuse_addition(txn, command.producer_id, command.producer_epoch)
+        return refuse_verification(txn, command.producer_id, command.producer_epoch)
     waits_for_pending = not release_rules.verify_ignores_pending
     if waits_for_pending and txn.pending_state is not None:
         return concurrent_rejection(txn, "check.pending")

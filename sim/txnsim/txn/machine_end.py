@@ -247,6 +247,8 @@ def _decide_v2(
     is_bump_retry = entry_epoch == request_epoch + 1
     state = txn.state
     if state in PREPARED_STATES:
+        if release_rules.prepared_ends_are_concurrent:
+            return concurrent_rejection(txn, "end.v5.prepared")
         if not is_bump_retry:
             return fencing_rejection(txn, command.producer_epoch, "end.v5.prepared")
         if _has_asked_outcome(txn, command):

@@ -40,9 +40,16 @@ again.
 """
 
 
-def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejection | None:
+def check_init_producer_id(
+    command: InitProducerId, settings: Settings, *, keeps_prepared: bool
+) -> Rejection | None:
     """Errors that are checked before the broker checks whether it coordinates the transactional id;
     None if there is none.
+
+    Args:
+        command: The request.
+        settings: The broker's settings.
+        keeps_prepared: Whether the broker obeys KeepPreparedTxn.
     """
     if command.transactional_id == "":
         return Rejection(
@@ -56,7 +63,7 @@ def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejec
             reason="two-phase commit is off (transaction.two.phase.commit.enable, KIP-939)",
             rule="init.two-phase-off",
         )
-    if command.keep_prepared and not command.through_kip_text:
+    if command.keep_prepared and not (keeps_prepared or command.through_kip_text):
         return Rejection(
             error=ErrorCode.unsupported_version,
             reason="KeepPreparedTxn is not implemented by any broker yet (KIP-939)",

@@ -4,10 +4,11 @@ ended.
 
 The entry keeps the producer id and epoch with which the records are written, for the markers, and
 the next ones, which the client has. Another InitProducerId of this kind fences the client with the
-next ones, and the transaction stays open. No released broker has any of this (KAFKA-20739): only
-requests at the listener of ``--kip-text`` lead here.
+next ones, and the transaction stays open. No released broker has any of this (KAFKA-20739):
+requests at the listener of ``--kip-text`` lead here, and those to brokers of ``--kip 939``.
 
-Counterpart in Kafka: none yet; apache/kafka#21735 proposes one.
+Counterpart in Kafka: none yet; apache/kafka#21735 proposes one, and decides here what the text
+leaves open.
 """
 
 from __future__ import annotations
@@ -79,13 +80,14 @@ def decide_end_kept(
     txn: TxnMetadata, command: EndTxn, *, now_ms: int, fresh_producer_id: ProducerId | None
 ) -> KeptDecision | Rejection | NeedsProducerId:
     """Decide about the EndTxn of a kept transaction: only the client with the next producer id and
-    epoch may send it.
+    epoch may send it. That client has version 2 of the protocol, so who has an older one is a
+    zombie.
     """
+    if command.transaction_version < TransactionVersion.TV_2:
+        return fencing_rejection(txn, command.producer_epoch, "")
     refusal = _refuse_stranger(txn, command.producer_id, command.producer_epoch)
     if refusal is not None:
         return refusal
-    if command.transaction_version < TransactionVersion.TV_2:
-        return _invalid_state(txn, "is ended under version 2 of the protocol only")
     return end_kept(
         txn, committed=command.committed, now_ms=now_ms, fresh_producer_id=fresh_producer_id
     )
@@ -104,12 +106,18 @@ def end_kept(
     return Decision(records=(record,), reply=next_identity, effects=MARKERS_OWED)
 
 
-def refuse_addition(
+def refuse_addition(txn: TxnMetadata) -> Rejection:
+    """The error for adding to a kept transaction, which no producer may do, not even the one that
+    wrote it.
+    """
+    return concurrent_rejection(txn, "") if txn.pending_state is not None else _only_ended(txn)
+
+
+def refuse_verification(
     txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection:
-    """The error for adding to a kept transaction, which no producer may do."""
-    refusal = _refuse_stranger(txn, producer_id, producer_epoch)
-    return _invalid_state(txn, "can only be ended") if refusal is None else refusal
+    """What a leader is told that asks for a kept transaction: nothing more may be written."""
+    return _refuse_stranger(txn, producer_id, producer_epoch) or _only_ended(txn)
 
 
 def without_next_epoch(txn: TxnMetadata) -> TxnMetadata:
@@ -153,8 +161,8 @@ def _refuse_stranger(
     return None
 
 
-def _invalid_state(txn: TxnMetadata, problem: str) -> Rejection:
+def _only_ended(txn: TxnMetadata) -> Rejection:
     return Rejection(
         error=ErrorCode.invalid_txn_state,
-        reason=f"{txn.transactional_id}: a prepared transaction {problem} (KIP-939)",
+        reason=f"{txn.transactional_id}: a prepared transaction can only be ended (KIP-939)",
     )

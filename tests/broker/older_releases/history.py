@@ -66,6 +66,19 @@ ON_TRUNK: Final = (
         "`empty_commits_are_ended`",
     ),
     TrunkChange(
+        "KAFKA-20785: #23204",
+        "merged 2026-08-31",
+        "under transactions v2 a late commit that meets a timeout's abort is PRODUCER_FENCED",
+        "`late_commit_is_fenced`",
+    ),
+    TrunkChange(
+        "KAFKA-21581, KAFKA-21584",
+        "open in November, for 4.5.0, 4.4.1 and 4.3.3",
+        "a classic group of generation 0 that becomes a consumer group begins at an epoch of its "
+        "own; ConsumerGroupHeartbeat answered member epoch 0",
+        "no switch: 4.4.0 decides until there is a release to ask",
+    ),
+    TrunkChange(
         "KAFKA-21481: #24197",
         "open in November",
         "ListTransactions passes over partitions that the broker does not lead any more",
@@ -143,8 +156,8 @@ ON_TRUNK: Final = (
     TrunkChange(
         "KIP-939: #21735",
         "under review in November",
-        "keepPreparedTxn: a transaction is kept for the next client",
-        "[kip-text.md](kip-text.md)",
+        "KeepPreparedTxn: a transaction is kept for the next client",
+        "`--kip 939`, see [kip-text.md](kip-text.md#as-the-pull-request-has-it)",
     ),
 )
 """Found in the history of trunk up to 2026-08-22, later in the mailing lists of issues, pull

@@ -208,6 +208,20 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     assert end(after_commit, mended, epoch=5, committed=False) is ErrorCode.invalid_txn_state
 
 
+def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
+    txn = entry(TransactionState.PREPARE_COMMIT, epoch=6)
+    shipped = {
+        (5, True): ErrorCode.concurrent_transactions,
+        (5, False): ErrorCode.invalid_txn_state,
+    }
+    shipped |= dict.fromkeys([(4, True), (6, False)], ErrorCode.producer_fenced)
+    waiting_rules = Rules(prepared_ends_are_concurrent=True)
+    for (epoch, committed), error in shipped.items():
+        assert end(txn, LATEST, epoch=epoch, committed=committed) is error
+        waiting = end(txn, waiting_rules, epoch=epoch, committed=committed)
+        assert waiting is ErrorCode.concurrent_transactions
+
+
 def test_the_timeout_raises_the_epoch() -> None:
     old_rules = Rules(timeout_bumps_epoch=False)
     for rules, by_timeout, epoch in (

@@ -48,7 +48,7 @@ def test_releases_differ_where_their_switches_say_so() -> None:
     ("name", "expected"),
     [
         ("min_isr_is_bounded", "3.7"),
-        ("late_commit_is_fenced", f"none up to {REFERENCE.patch_release}"),
+        ("share_states_are_made_once", f"none up to {REFERENCE.patch_release}"),
         ("leaderless_partitions_keep_markers", "up to 4.2"),
         ("markers_follow_peer_version", "up to 4.1, and from 4.2.1 on"),
         ("positions_come_before_answer", "3.9.1, 4.0"),

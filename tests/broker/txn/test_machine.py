@@ -450,7 +450,7 @@ def decide(
 )
 def test_validation_in_order(command: InitProducerId, enabled: bool, error: int | None) -> None:
     settings = Settings(transaction_two_phase_commit_enable=enabled)
-    refusal = check_init_producer_id(command, settings)
+    refusal = check_init_producer_id(command, settings, keeps_prepared=False)
     assert (None if refusal is None else refusal.error) == error
 
 

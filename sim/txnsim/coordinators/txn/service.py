@@ -152,8 +152,8 @@ class TransactionCoordinator:
         release_rules: Rules,
     ) -> None:
         self._rules = release_rules
-        self._answers_while_leading = release_rules.coordinator_checks_leadership
         self._lists_led_only = release_rules.lost_partitions_are_not_listed
+        self._keeps_prepared = release_rules.prepared_transactions_are_kept
         self._log = log
         self._clock = clock
         self._settings = settings
@@ -175,6 +175,12 @@ class TransactionCoordinator:
             partitions=self.partitions,
             calls_off_older=release_rules.unload_calls_off_load,
         )
+        self._find: Callable[[str], OwnedPartition | Rejection] = (
+            self._find_where_it_leads
+            if release_rules.coordinator_checks_leadership
+            else self._ownership.find
+        )
+        """The partition that coordinates an id; a rejection if it is not this broker's."""
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
             clock=clock,
@@ -240,7 +246,9 @@ class TransactionCoordinator:
             if new_producer_id is None:
                 return _NO_ID_TO_INIT
             return ProducerIdAndEpoch(producer_id=new_producer_id, producer_epoch=ProducerEpoch(0))
-        refusal = check_init_producer_id(command, self._settings)
+        refusal = check_init_producer_id(
+            command, self._settings, keeps_prepared=self._keeps_prepared
+        )
         if refusal is not None:
             return refusal
         owned_partition = self._find(transactional_id)
@@ -386,13 +394,14 @@ class TransactionCoordinator:
         owned_partition.entries[transactional_id] = aged_txn
         return None
 
-    def _find(self, transactional_id: TransactionalId) -> OwnedPartition | Rejection:
-        """The partition that coordinates an id; a rejection if it is not this broker's."""
+    def _find_where_it_leads(self, transactional_id: str) -> OwnedPartition | Rejection:
+        """As ``Ownership.find``, where the log is asked as well who leads it (KAFKA-21181)."""
         owned_partition = self._ownership.find(transactional_id)
-        if self._answers_while_leading and not isinstance(owned_partition, Rejection):
-            partition, epoch = owned_partition.partition, owned_partition.coordinator_epoch
-            if not self._log.leads(partition, epoch):
-                return self._ownership.refuse(partition)
+        if isinstance(owned_partition, Rejection):
+            return owned_partition
+        partition, epoch = owned_partition.partition, owned_partition.coordinator_epoch
+        if not self._log.leads(partition, epoch):
+            return self._ownership.refuse(partition)
         return owned_partition
 
     # Queries
@@ -509,7 +518,9 @@ class TransactionCoordinator:
                 transactional_id: restore_last_epoch(txn)
                 for transactional_id, txn in entries.items()
             }
-        elif any(txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()):
+        elif not self._keeps_prepared and any(
+            txn.next_producer_epoch != NO_PRODUCER_EPOCH for txn in entries.values()
+        ):
             entries = {
                 transactional_id: without_next_epoch(txn)
                 for transactional_id, txn in entries.items()
