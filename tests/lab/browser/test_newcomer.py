@@ -26,8 +26,8 @@ TERMS: Final = """() => [...document.querySelectorAll(
   .filter(Boolean)"""
 PLAIN: Final = {
     *("a moment ago", "why does the reader wait?", "does a reader wait?"),
-    "a committed or aborted transaction can stay open on a partition. then its readers wait for"
-    " ever.",
+    "a committed or aborted transaction can stay open on a partition. then consumers of that"
+    " partition wait for ever.",
     # Sentences and everyday words; what they name stands in the list of words as well.
     *("do", "rule", "arm a rule", "broker", "brokers", "partitions", "what happens", "none"),
     *("reading …", "not yet on all replicas", "marker not replicated"),
@@ -38,12 +38,12 @@ PLAIN: Final = {
         "the application believes",
         "the application knows",
         "the coordinator believes",
-        "on its way",
+        "not there yet",
         "the partition believes",
     ),
     *("the coordinator says", "the partition says"),
     *("✖ ✓",),
-    *("fault rules in force", "faults", "scenarios", "zoo and lessons", "write a story"),
+    *("fault rules in force", "faults", "scenarios", "stories and lessons", "write a story"),
 }
 
 

@@ -61,6 +61,8 @@ export const WORD_MEANINGS = {
   "verdict": "Of a cluster: healthy, open, waits, hangs, wrong data, no leader, or unknown, as txnsim txns says it too. Of a run: healthy, or the violations that the judges found.",
   "anomaly": "A way in which transactions go wrong. The view of stories has the documented ones.",
   "runs and their verdicts": "A scenario's variants, by generation of the protocol, and what the judges say of each. before and fixed: without and with Kafka's correction.",
+  "without verification, with verification": "How a cluster was before Kafka 3.6, and since: a leader asks the coordinator before it takes the first record of a transaction (KIP-890, part 1).",
+  "transactions v2, strict markers": "transaction.version 2 (KIP-890, part 2): the epoch rises with every transaction; and the same with markers that end only the transaction that they were sent for (KIP-1228).",
   "armed": "The take in which faults strike; disarmed: the same story without them.",
   "seed": "The number that all chance of a run comes from.",
   "live": "The newest event, also when more come. A recorded run has a newest event, too.",
