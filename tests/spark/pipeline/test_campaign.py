@@ -47,23 +47,23 @@ from txnsim_spark.campaign_engine import SparkEngine
 from txnsim_spark.session import spark_session
 
 master, out, marks = sys.argv[1:]
-marks, sound = Path(marks), campaigns._played
+marks, play_task = Path(marks), campaigns._play_task
 
 
-def played(share):
-    (worker,) = [one for one in Path.cwd().parts if one.startswith("worker-")]
+def play_when_released(task):
+    (worker,) = [part for part in Path.cwd().parts if part.startswith("worker-")]
     (marks / worker).touch()
     while not (marks / "released").exists():
         sleep(0.02)
-    yield from sound(share)
+    yield from play_task(task)
 
 
 spark = spark_session(master)
-campaigns._played = played
-folder = campaigns.Folder(Path(out), SimulationOptions())
-missing = folder.missing(range(200, 224), size=1000)
-play, _ = campaigns.elsewhere(SparkEngine(spark), SimulationOptions(), cpu_s=60)
-print(*[len(one) for one in folder.take(missing, play(missing))])
+campaigns._play_task = play_when_released
+folder = campaigns.CampaignFolder(Path(out), SimulationOptions())
+missing = folder.missing_ranges(range(200, 224), file_size=1000)
+play, _ = campaigns.on_engine(SparkEngine(spark), SimulationOptions(), cpu_s=60)
+print(*[len(rows) for rows in folder.write_rows(missing, play(missing))])
 spark.stop()
 """
 """A program whose tasks wait, so that a worker can be killed while it surely has one."""
