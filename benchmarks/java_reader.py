@@ -45,7 +45,7 @@ PRODUCERS: Final = 20
 QUESTIONS: Final = ("count", "sums", "find_hanging")
 QUERIES: Final = {
     "count": "SELECT count(*) AS n FROM kafka_records",
-    "sums": "SELECT sum(length(value)) AS bytes, sum(`offset`) AS offsets FROM kafka_records"
+    "sums": "SELECT sum(octet_length(value)) AS bytes, sum(`offset`) AS offsets FROM kafka_records"
     " WHERE NOT is_control",
 }
 Answer = tuple[float, str]

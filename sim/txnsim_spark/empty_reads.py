@@ -15,7 +15,14 @@ from typing import Final
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RegularFile
 from txnsim.text import unknown_word_message
-from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, KafkaLogOptions, Offsets
+from txnsim_spark.options import (
+    ENDING_OFFSETS,
+    FORMAT,
+    STARTING_OFFSETS,
+    KafkaLogError,
+    KafkaLogOptions,
+    Offsets,
+)
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
 TABLES_WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})
@@ -54,9 +61,16 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
             raise BadInputError(f"format {FORMAT}, option {option_name}: {problem}")
 
 
-def lost_rows_error(reason: str) -> BadInputError:
+class LostRowsError(KafkaLogError):
+    """Rows of a stream may be missing."""
+
+    condition = "KAFKA_LOG_DATA_LOSS"
+    sql_state = "22000"  # as KAFKA_DATA_LOSS of Spark's own source for Kafka
+
+
+def lost_rows_error(reason: str) -> LostRowsError:
     """The error that ends a stream whose rows may be incomplete."""
-    return BadInputError(
+    return LostRowsError(
         f"format {FORMAT}: rows may be missing. {reason}. The option failOnDataLoss=false goes on"
         " with"
         " what is there"

@@ -26,21 +26,29 @@ class LogFileError(KafkaLogError):
         hint: Advice for a user of the data source.
     """
 
+    condition = "KAFKA_LOG_UNREADABLE_FILE"
+    sql_state = "KD001"  # as Spark's FAILED_READ_FILE
+
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem, hint)
         self.problem = problem
         self._hint = hint
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
         return f"format {FORMAT}: {self.problem}. {self._hint}".rstrip()
 
 
 class MissingLogFileError(LogFileError):
     """A file or folder that was planned is gone."""
 
+    condition = "KAFKA_LOG_MISSING_FILE"
+
 
 class CorruptLogFileError(LogFileError):
     """A file is damaged, shorter than planned, or can't be read."""
+
+    condition = "KAFKA_LOG_CORRUPT_FILE"
 
 
 def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions) -> None:

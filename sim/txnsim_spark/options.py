@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from glob import glob
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -69,8 +69,30 @@ class CrcCheck(Enum):
 
 class KafkaLogError(BadInputError):
     """The error that Spark raises if ``kafka_log`` refuses a read or fails: its whole text, and its
-    last line, is the message.
+    last line, is the message, with condition and SQL state as in Spark's own errors
+    (error-conditions.json).
     """
+
+    condition = "KAFKA_LOG_INVALID_READ"
+    sql_state = "42K06"
+    is_shown_by_spark = False
+
+    @property
+    def text(self) -> str:
+        """The message alone."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        if not self.is_shown_by_spark:
+            return self.text
+        return f"[{self.condition}] {self.text} SQLSTATE: {self.sql_state}"
+
+    def shown_by_spark(self) -> Self:
+        """A copy, without the frames that led to it, that shows condition and SQL state."""
+        shown_error = type(self)(*self.args)
+        shown_error.condition, shown_error.sql_state = self.condition, self.sql_state
+        shown_error.is_shown_by_spark = True
+        return shown_error
 
 
 class Division(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,6 @@ from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.empty_reads import lost_rows_error, refuse_missing_directories
-from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_growth import (
     RECORD_TABLES,
     LogEnds,
@@ -78,15 +77,20 @@ columns.
 
 @contextmanager
 def as_spark_error() -> Iterator[None]:
-    """Turn a refusal into the form that Spark shows: one class, without the frames
-    that led to it.
+    """Turn a refusal into the form that Spark shows: with its condition and SQL state, without the
+    frames that led to it.
     """
     try:
         yield
-    except LogFileError as error:
-        raise type(error)(*error.args) from None
+    except KafkaLogError as error:
+        raise error.shown_by_spark() from None
     except (BadInputError, MissingExtraError, OSError) as error:
-        raise KafkaLogError(str(error)) from None
+        refusal = KafkaLogError(str(error))
+        if isinstance(error, MissingExtraError):
+            refusal.condition, refusal.sql_state = "KAFKA_LOG_MISSING_LIBRARY", "38000"
+        elif isinstance(error, OSError):
+            refusal.condition, refusal.sql_state = "KAFKA_LOG_UNREADABLE_FILE", "KD001"
+        raise refusal.shown_by_spark() from None
 
 
 class Task(InputPartition):
@@ -388,7 +392,7 @@ class RefusingReader(DataSourceStreamReader):
         self._reason = reason
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise KafkaLogError(self._reason)
+        raise KafkaLogError(self._reason).shown_by_spark()
 
     # A new query asks the first; one that goes on from its checkpoint the second, or the third
     # where its last batch was not written.

@@ -223,7 +223,9 @@ def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) 
     with pytest.raises(PySparkException) as refusal:
         spark.read.format("kafka_log").load("/nowhere").count()
     *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
-    assert offsets_json == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
+    assert offsets_json == (
+        "txnsim_spark.options.KafkaLogError: [KAFKA_LOG_INVALID_READ] /nowhere is no directory"
+    )
     assert len(frames) < 12
 
 
@@ -256,7 +258,8 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
             frame.count()
         *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()
         assert offsets_json.startswith(
-            "txnsim_spark.file_faults.MissingLogFileError: format kafka_log: "
+            "txnsim_spark.file_faults.MissingLogFileError:"
+            " [KAFKA_LOG_MISSING_FILE] format kafka_log: "
         )
         assert f"{deleted_log} is gone" in offsets_json
         assert len(frames) < 20
