@@ -1,8 +1,8 @@
 """What reads what others made, with a hostile one: ``python -m tests.attacks.readers [NAME ...]``.
 
-The command line reads traces, configuration, and the answers of somebody's cluster; the
-proxy reads its upstream. Each reader is a process of its own. A line tells how long it took (s),
-its processor time (cpu), its peak of memory (MiB), its exit status, and how much it printed. A limit that it
+The command line reads traces, configuration, and the answers of somebody's cluster; the proxy reads
+its upstream. Each reader is a process of its own. A line tells how long it took (s), its processor
+time (cpu), its peak of memory (MiB), its exit status, and how much it printed. A limit that it
 broke is told below the line, and ``--strict`` makes it exit status 1.
 """
 
@@ -405,8 +405,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _folder() as folder:
             for number, ended in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f}"
-                    f" {ended.cpu_s:>7.1f} {ended.mib:>8.1f} {ended.status:>7} {len(ended.output):>9}\n"
+                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.cpu_s:>7.1f}"
+                    f" {ended.mib:>8.1f} {ended.status:>7} {len(ended.output):>9}\n"
                 )
                 for limit in reader.broken_limits(ended):
                     has_broken = True
