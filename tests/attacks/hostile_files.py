@@ -42,17 +42,14 @@ def log_bombs(folder: Path) -> Iterator[ReaderEnd]:
 
 def log_links(folder: Path) -> Iterator[ReaderEnd]:
     """A log directory of links: to itself, to a device without an end, to a secret, to a pipe."""
-    for number, make in enumerate(
-        (
-            lambda path: path.symlink_to(path),
-            lambda path: path.symlink_to("/dev/zero"),
-            lambda path: path.symlink_to("/etc/shadow"),
-            os.mkfifo,
-        )
+    for name, target_file in (
+        ("itself", SEGMENT),
+        ("endless", "/dev/zero"),
+        ("secret", "/etc/shadow"),
     ):
-        replica = _replica(folder, f"linked{number}-0")
-        make(replica / SEGMENT)
-    (folder / "itself-0").symlink_to(folder)
+        (_replica(folder, f"{name}-0") / SEGMENT).symlink_to(target_file)
+    os.mkfifo(_replica(folder, "pipe-0") / SEGMENT)
+    (folder / "parent-0").symlink_to(folder)
     for ended in _read_logs(folder):
         assert "root:" not in ended.output
         yield ended
@@ -93,7 +90,7 @@ def log_noise(folder: Path) -> Iterator[ReaderEnd]:
 
 def traces(folder: Path) -> Iterator[ReaderEnd]:
     """Traces of a million nodes, of nested and endless values, and of causes in the future."""
-    header = '{"k":"run","v":1,"nodes":[%s],"level":"full"}\n'
+    header = '{"k":"run","schema":2,"sim":"0.2.0","brokers":1,"level":"full","nodes":[%s]}\n'
     million = ",".join(f'"n{number}"' for number in range(1_000_000))
     event = '{"i":%d,"t":%d,"n":0,"l":%d,"p":[%s],"k":"note","d":{"text":%s}}\n'
     nested = "[" * 100_000 + "]" * 100_000
@@ -288,7 +285,7 @@ def _wait_for_end(pids: list[int], limit_s: float) -> list[int]:
 SPARK_MIB_MAX: Final = 1_500.0
 """Where much has to be read, Spark reads it."""
 INPUTS: Final = (
-    HostileInput("log-bombs", log_bombs, statuses=(1, 3, 4), mib_max=SPARK_MIB_MAX),
+    HostileInput("log-bombs", log_bombs, statuses=(0, 1, 3, 4), mib_max=SPARK_MIB_MAX),
     HostileInput("log-links", log_links, statuses=(1, 2, 3, 4)),
     HostileInput("growing-log", growing_log, statuses=(0, 1, 3, 4), mib_max=SPARK_MIB_MAX),
     HostileInput("log-noise", log_noise, statuses=(1, 3, 4)),

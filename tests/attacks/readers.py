@@ -75,6 +75,8 @@ class HostileInput(NamedTuple):
             yield f"{ended.mib:.0f} MiB"
         if ended.status not in self.statuses:
             yield f"it ended with {ended.status}: {ended.output[-300:]!r}"
+        if "Traceback (most recent call last)" in ended.output:
+            yield f"a traceback: {ended.output[-300:]!r}"
         if orders := sorted(set(_ORDER.findall(ended.output))):
             yield f"a terminal would obey {orders}"
 
