@@ -6,6 +6,7 @@ what it expects. The rest judge nothing that they are given, for the reason besi
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,10 @@ from typing import Final
 import pytest
 
 from tests.support.alone import ROOT
+from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster
+from tests.support.hostile_brokers import HOSTILE_BROKERS, hostile_broker
 from txnsim.cli.main import main
+from txnsim.runtime.trace import TraceLevel
 
 FILES: Final = ("empty", "blank", "words", "binary", "object", "list", "missing", "a folder")
 DIRECTORIES: Final = ("missing", "empty folder", "strange folder", "no segment", "binary segment")
@@ -39,6 +43,9 @@ DIRECTORY_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "logs waiting": ("logs", "waiting", "{}"),
 }
 """Commands that are given log directories."""
+IMPATIENT: Final = "request.timeout.ms=300\ndefault.api.timeout.ms=900\n"
+IMPATIENT_CLIENT: Final = ("--command-config", "impatient.properties")
+ASKING: Final = ("--bootstrap-server", "{}", *IMPATIENT_CLIENT)
 ELSEWHERE: Final = {
     "conformance": "a broker that answers nothing: tests/lab/conformance/test_conformance.py",
     "explain error": "looks a name or a message up in a page; nothing found is 1",
@@ -124,6 +131,88 @@ def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
     """A broker recovers it, so it is no error."""
     assert main(["logs", "verify", str(input_files["binary segment"])]) == 4
     assert "notice no-batch: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "has_end"),
+    [
+        (("diff", "{0}", "{0}"), True),
+        (("diff", "{1}", "{1}"), False),
+        (("diff", "{0}", "{1}"), None),
+        (("explain", "lso", "orders-0", "{0}"), True),
+        (("explain", "lso", "orders-0", "{1}"), False),
+        (("explain", "lso", "orders-0", "{1}", "--at", "{2}"), True),
+    ],
+)
+def test_of_a_trace_that_was_cut_off_nothing_is_said_of_its_end(
+    words: tuple[str, ...],
+    has_end: bool | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = _trace_of_a_transaction()
+    paths = [tmp_path / "whole.jsonl", tmp_path / "half.jsonl"]
+    paths[0].write_bytes(b"".join(lines))
+    paths[1].write_bytes(b"".join(lines[: len(lines) // 2]))
+    status = main([word.format(*paths, len(lines) // 2 - 2) for word in words])
+    assert status == {True: 0, False: 4, None: 1}[has_end]
+    assert ("has no trailer" in capsys.readouterr().err) == (has_end is not True)
+
+
+def _trace_of_a_transaction() -> list[bytes]:
+    async def commit(cluster: VirtualCluster) -> bytes:
+        async with cluster.client() as client:
+            producer = await begin_transaction(client, "t")
+            await producer.send("orders", 0, b"v")
+            await producer.commit()
+        return b"".join(cluster.env.tracer.pieces())
+
+    trace = run_cluster(commit, brokers=1, trace_level=TraceLevel.FULL)
+    return trace.splitlines(keepends=True)
+
+
+BROKER_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "conformance": ("conformance", "{}", "--patience", "1", "--only", "leader/metadata"),
+    "groups describe": ("groups", *ASKING, "describe", "shop"),
+    "scenario run": ("scenario", "run", "z01", "--on", "{}", "--yes", *IMPATIENT_CLIENT),
+    "txns decisions": ("txns", *ASKING, "decisions"),
+    "txns describe": ("txns", *ASKING, "describe", "--transactional-id", "shop"),
+    "txns describe-producers": (
+        *("txns", *ASKING, "describe-producers"),
+        *("--topic", "orders", "--partition", "0"),
+    ),
+    "txns find-hanging --all": ("txns", *ASKING, "find-hanging", "--all"),
+    "txns find-hanging --broker-id": ("txns", *ASKING, "find-hanging", "--broker-id", "1"),
+    "txns find-hanging --topic": ("txns", *ASKING, "find-hanging", "--topic", "orders"),
+    "txns repair": ("txns", *ASKING, "repair", "--audit-file", "audit.jsonl"),
+    "txns why": ("txns", *ASKING, "why", "orders", "0"),
+}
+"""Commands that ask a cluster, and judge it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broker_kind", ["missing", *HOSTILE_BROKERS])
+@pytest.mark.parametrize("command", BROKER_ARGUMENTS)
+def test_a_cluster_that_answers_nothing_of_use_is_not_all_well(
+    command: str,
+    broker_kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "impatient.properties").write_text(IMPATIENT)
+    with contextlib.ExitStack() as opened:
+        if broker_kind == "missing":
+            address = "127.0.0.1:1"
+        else:
+            address = opened.enter_context(hostile_broker(HOSTILE_BROKERS[broker_kind]))
+        status = main([word.format(address) for word in BROKER_ARGUMENTS[command]])
+    printed = capsys.readouterr()
+    assert status != 0, printed
+    assert printed.err.strip()
+    assert "Traceback" not in printed.err
+    assert "[Errno" not in printed.err
 
 
 def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:

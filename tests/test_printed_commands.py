@@ -61,7 +61,7 @@ def _hanging(name: str) -> ShellText:
 
 def _records(name: str) -> ShellText:
     concerned = decision_report.RecordsConcerned(
-        **dict.fromkeys(decision_report.RecordsConcerned.__struct_fields__, 5)
+        first_offset=5, last_offset=7, records=3, ended_at=8, ended_by_commit=True
     )
     return decision_report.records_command(TopicPartition(name, 3), concerned)
 

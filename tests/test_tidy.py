@@ -39,6 +39,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/conformance/_book/*.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/*.py": "tests/lab/conformance/test_conformance.py",
     "sim/txnsim_lab/exploration/_conductor.py": "tests/lab/exploration/test_deepening.py",
+    "sim/txnsim_lab/cli/_traces/cut_off.py": "tests/test_judging_commands.py",
     "sim/txnsim_lab/cli/_incident.py": "tests/lab/scenario/test_incidents.py",
     "sim/txnsim_lab/scenario/_incident_disks.py": "tests/lab/scenario/test_incidents.py",
     "sim/txnsim_spark/questions/_*.py": "tests/spark/questions/test_decisions.py",

@@ -1,9 +1,9 @@
 """What reads what others made, with a hostile one: ``python -m tests.attacks.readers [NAME ...]``.
 
-The command line reads traces, configuration, and the answers of somebody's cluster; the
-proxy reads its upstream. Each reader is a process of its own. A line tells how long it took (s),
-its peak of memory (MiB), its exit status, and how much it printed. A limit that it broke is told
-below the line, and ``--strict`` makes it exit status 1.
+The command line reads traces, configuration, and the answers of somebody's cluster; the proxy reads
+its upstream. Each reader is a process of its own. A line tells how long it took (s), its processor
+time (cpu), its peak of memory (MiB), its exit status, and how much it printed. A limit that it
+broke is told below the line, and ``--strict`` makes it exit status 1.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ TXNSIM: Final = (sys.executable, "-m", "txnsim")
 MEMORY_MIB_MAX: Final = 400.0
 """Memory limit of a reader that keeps nothing. The program alone uses 60 to 150."""
 SECONDS_MAX: Final = 60.0
+"""Processor time of a reader with its children."""
+WAIT_S_MAX: Final = 300.0
+"""A reader that only waits is given up after so long; on a busy machine all take their time."""
 METADATA: Final = 3
 BROKERS: Final = 20_000
 ORDERS: Final = "\x1b]0;taken\x07\x1b[2J\x9b31m\r\nTransactionalId forged\u202e\u2066"
@@ -50,6 +53,7 @@ class ReaderEnd(NamedTuple):
     mib: float
     status: int
     output: str
+    cpu_s: float = 0.0
 
 
 class HostileInput(NamedTuple):
@@ -63,12 +67,16 @@ class HostileInput(NamedTuple):
 
     def broken_limits(self, ended: ReaderEnd) -> Iterator[str]:
         """The limits that a reader broke, in words."""
-        if ended.seconds > SECONDS_MAX:
+        if ended.cpu_s > SECONDS_MAX:
+            yield f"{ended.cpu_s:.0f} s of a processor"
+        if ended.seconds > WAIT_S_MAX:
             yield f"{ended.seconds:.0f} s"
         if ended.mib > self.mib_max:
             yield f"{ended.mib:.0f} MiB"
         if ended.status not in self.statuses:
             yield f"it ended with {ended.status}: {ended.output[-300:]!r}"
+        if "Traceback (most recent call last)" in ended.output:
+            yield f"a traceback: {ended.output[-300:]!r}"
         if orders := sorted(set(_ORDER.findall(ended.output))):
             yield f"a terminal would obey {orders}"
 
@@ -341,14 +349,24 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     assert process.stdout is not None
     reading = threading.Thread(target=lambda: output.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
     reading.start()
-    most_mib = 0.0
+    most_mib = cpu_s = 0.0
     while process.poll() is None:
         most_mib = max(most_mib, _peak_mib(process.pid))
-        if time.monotonic() - begun_s > SECONDS_MAX:
+        cpu_s = max(cpu_s, _cpu_s(process.pid))
+        if cpu_s > SECONDS_MAX or time.monotonic() - begun_s > WAIT_S_MAX:
             process.kill()
         time.sleep(0.02)
     reading.join()
-    return ReaderEnd(time.monotonic() - begun_s, most_mib, process.returncode, "".join(output))
+    seconds = time.monotonic() - begun_s
+    return ReaderEnd(seconds, most_mib, process.returncode, "".join(output), cpu_s)
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time of a process and of its children that have ended; 0 if it is gone."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _peak_mib(pid: int) -> float:
@@ -359,7 +377,8 @@ def _peak_mib(pid: int) -> float:
     return 0.0
 
 
-READERS: Final = {
+HEAD: Final = f"{'reader':<26} {'s':>7} {'cpu':>7} {'MiB':>8} {'status':>7} {'printed':>9}\n"
+OWN_READERS: Final = {
     reader.name: reader
     for reader in (
         HostileInput("endless-files", endless_files, statuses=(1, 2)),
@@ -374,19 +393,22 @@ READERS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play all inputs, or those that are named."""
+    from tests.attacks.hostile_files import INPUTS  # it plays with the functions above
+
+    readers = {**OWN_READERS, **{reader.name: reader for reader in INPUTS}}
     parser = argparse.ArgumentParser(prog="python -m tests.attacks.readers", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *READERS], metavar="NAME")
+    parser.add_argument("names", nargs="*", choices=[[], *readers], metavar="NAME")
     parser.add_argument("--strict", action="store_true", help="fail where a limit is broken")
     options = parser.parse_args(argv)
-    sys.stdout.write(f"{'reader':<26} {'s':>7} {'MiB':>8} {'status':>7} {'printed':>9}\n")
+    sys.stdout.write(HEAD)
     has_broken = False
-    for reader_name in options.names or READERS:
-        reader = READERS[reader_name]
+    for reader_name in options.names or readers:
+        reader = readers[reader_name]
         with _folder() as folder:
             for number, ended in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.mib:>8.1f}"
-                    f" {ended.status:>7} {len(ended.output):>9}\n"
+                    f"{f'{reader_name} {number}':<26} {ended.seconds:>7.1f} {ended.cpu_s:>7.1f}"
+                    f" {ended.mib:>8.1f} {ended.status:>7} {len(ended.output):>9}\n"
                 )
                 for limit in reader.broken_limits(ended):
                     has_broken = True

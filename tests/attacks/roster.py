@@ -7,10 +7,12 @@ from typing import Final
 from tests.attacks import (
     answers,
     batches,
+    churn,
     control_port,
     fairness,
     floods,
     groups,
+    half_open,
     memory,
     patterns,
     pipelines,
@@ -45,6 +47,8 @@ _MODULES: Final = (
     small_steps,
     streams,
     telemetry,
+    half_open,
+    churn,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +42,8 @@ class Attack(NamedTuple):
     """
     kafka_stores_mib: float = 0.0
     """Bytes that Kafka itself stores for what is asked, beyond those that were sent."""
+    prepare: Callable[[Path], tuple[str, ...]] | None = None
+    """Writes files of the server into a folder; returns the arguments that name them."""
 
     @property
     def about(self) -> str:
@@ -154,8 +156,13 @@ class AttackTarget:
 def serving(attack: Attack, checkout: Path | None) -> Iterator[AttackTarget]:
     """Start the server for an attack. It is stopped at the end, by force if need be."""
     python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
-    arguments: Sequence[str] = ("--topic", f"{TOPIC}:1", "--http", "0", *attack.serve)
-    with tempfile.NamedTemporaryFile(prefix="txnsim-ticks-") as file:
+    arguments = ["--topic", f"{TOPIC}:1", "--http", "0", *attack.serve]
+    with (
+        tempfile.TemporaryDirectory(prefix="txnsim-attack-") as folder,
+        tempfile.NamedTemporaryFile(prefix="txnsim-ticks-") as file,
+    ):
+        if attack.prepare is not None:
+            arguments += attack.prepare(Path(folder))
         file.write(bytes(TICKS.size))
         file.flush()
         with mmap.mmap(file.fileno(), TICKS.size) as ticks:

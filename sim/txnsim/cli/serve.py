@@ -99,24 +99,7 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         metavar="NAME[:PARTITIONS]",
         help="create this topic at start; may be repeated",
     )
-    parser.add_argument(
-        "--as-version",
-        action="append",
-        default=[],
-        metavar="RELEASE",
-        help=f"behave as that Kafka release: {', '.join(map(str, RELEASES.values()))} "
-        f"(default {REFERENCE.name}); "
-        f"BROKER=RELEASE for one broker, as in {REFERENCE.name},1=3.9; may be repeated",
-    )
-    parser.add_argument(
-        "--kip",
-        action="append",
-        type=int,
-        default=[],
-        choices=sorted(PROPOSALS),
-        help="what is under review for that KIP (docs/kip-text.md): needs --as-version "
-        f"{next(reversed(RELEASES))}, and brokers of other releases stay without it",
-    )
+    _add_release_arguments(parser)
     parser.add_argument(
         "--transaction-version",
         type=int,
@@ -159,6 +142,27 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
         "and KIP-994, where Apache Kafka ships something else",
+    )
+
+
+def _add_release_arguments(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--as-version",
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help=f"behave as that Kafka release: {', '.join(map(str, RELEASES.values()))} "
+        f"(default {REFERENCE.name}); "
+        f"BROKER=RELEASE for one broker, as in {REFERENCE.name},1=3.9; may be repeated",
+    )
+    parser.add_argument(
+        "--kip",
+        action="append",
+        type=int,
+        default=[],
+        choices=sorted(PROPOSALS),
+        help="what is under review for that KIP (docs/kip-text.md): needs --as-version "
+        f"{next(reversed(RELEASES))}, and brokers of other releases stay without it",
     )
 
 
@@ -369,16 +373,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
         preset = with_preset(options.settings, args.preset)
         options = msgspec.structs.replace(options, settings=preset)
-    settings: dict[str, Any] = {}
-    if args.transaction_version is not None:
-        settings["transaction_version"] = args.transaction_version
-    if args.kip_text:
-        settings["kip_text"] = True
-    if args.log_budget is not None:
-        settings["log_budget_bytes"] = _parse_size("--log-budget", args.log_budget)
-    if args.memory is not None:
-        settings["memory_max_bytes"] = _parse_size("--memory", args.memory)
-    option_changes["settings"] = msgspec.structs.replace(options.settings, **settings)
+    option_changes["settings"] = msgspec.structs.replace(options.settings, **_settings_of(args))
     options = msgspec.structs.replace(options, **option_changes)
     if disks is not None:
         options = serve_load.for_disks(options, disks)
@@ -389,6 +384,20 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     if disks is None:
         check_release(options, transaction_version=args.transaction_version)
     return options
+
+
+def _settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that options of their own change."""
+    settings: dict[str, Any] = {}
+    if args.transaction_version is not None:
+        settings["transaction_version"] = args.transaction_version
+    if args.kip_text:
+        settings["kip_text"] = True
+    if args.log_budget is not None:
+        settings["log_budget_bytes"] = _parse_size("--log-budget", args.log_budget)
+    if args.memory is not None:
+        settings["memory_max_bytes"] = _parse_size("--memory", args.memory)
+    return settings
 
 
 def _check_ports(options: ClusterOptions, *, http: int | None) -> None:

@@ -105,7 +105,8 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
 
     @property
     def done(self) -> bool:
-        return len(self._outcomes) == len(self._keys)
+        # A broker may answer about keys that it was not asked about.
+        return all(key in self._outcomes for key in self._keys)
 
     def outcomes(self) -> dict[K, V | ClientError]:
         for key in self._in_doubt:

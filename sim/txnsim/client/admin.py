@@ -23,6 +23,7 @@ from txnsim.client.errors import (
     NotSupportedError,
     RetriableError,
     code_name,
+    only_row,
     or_raised,
 )
 from txnsim.client.group_requests import GroupMetadata, delete_groups, list_groups
@@ -194,7 +195,8 @@ class Admin(TransactionAdmin):
         Raises:
             ClientError: There is no such partition, or it may not be described.
         """
-        (topic,) = await self.describe_topics((partition.topic,))
+        topics = await self.describe_topics((partition.topic,))
+        topic = only_row(topics, f"about topic {partition.topic!r}")
         view = topic.partition(partition.partition)
         error = ErrorCode(topic.error)
         if view is not None:
@@ -241,7 +243,8 @@ class Admin(TransactionAdmin):
         leader = await self.cluster.leader(partition)
         request = requests.delete_records({partition: before}, timeout_ms=TIMEOUT_MS)
         message = await self.cluster.ask(leader.leader_id, request)
-        return ErrorCode(message.topics[0].partitions[0].error_code)
+        topic = only_row(message.topics, f"about {partition}")
+        return ErrorCode(only_row(topic.partitions, f"about {partition}").error_code)
 
     async def earliest_offset(self, partition: TopicPartition) -> int:
         """The log start offset of a partition, as its leader tells it."""
@@ -296,7 +299,7 @@ class Admin(TransactionAdmin):
     async def delete_group(self, group_id: str) -> ErrorCode:
         """Delete a group without members, and its positions."""
         message = await self.cluster.ask_group_coordinator(group_id, delete_groups([group_id]))
-        return ErrorCode(message.results[0].error_code)
+        return ErrorCode(only_row(message.results, f"about group {group_id!r}").error_code)
 
     async def shows_group(self, group_id: str) -> bool:
         """Whether a group's coordinator lists it for us, which it does only if we may describe it.
@@ -432,8 +435,8 @@ class Admin(TransactionAdmin):
         change = ConfigChange(
             resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
         )
-        (failure,) = (await self.incremental_alter_configs([change])).values()
-        return failure
+        failures = await self.incremental_alter_configs([change])
+        return only_row(tuple(failures.values()), f"about topic {topic!r}")
 
     async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
         """A config of a broker, or of a topic as that broker knows it; None if there is no such
@@ -448,7 +451,7 @@ class Admin(TransactionAdmin):
         message = await self.cluster.ask(
             broker_id, requests.describe_configs(resource_type, resource_name, [name])
         )
-        (resource,) = message.results
+        resource = only_row(message.results, f"about {resource_name!r}")
         or_raised(_failure(resource, f"configuration of {resource_name!r} is not told"))
         return next((str(config.value) for config in resource.configs), None)
 
@@ -472,7 +475,7 @@ class Admin(TransactionAdmin):
         """
         request = requests.describe_configs(GROUP_RESOURCE, group, names)
         message = await self.cluster.ask_any(request)
-        (resource,) = message.results
+        resource = only_row(message.results, f"about group {group!r}")
         or_raised(_failure(resource, f"configuration of {group!r} is not told"))
         return {config.name: str(config.value) for config in resource.configs}
 

@@ -26,6 +26,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     RetriableError,
     code_name,
+    only_row,
 )
 from txnsim.client.group_requests import find_group_coordinator
 from txnsim.client.metadata import (
@@ -122,7 +123,11 @@ class Cluster:
         self._closed = False
 
     async def __aenter__(self) -> Cluster:
-        await self.connect()
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close()  # a broker may be reached, and say that it is none
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -153,6 +158,8 @@ class Cluster:
             connection.close()
         for connection in connections:
             await connection.wait_closed()
+        # One that was given up a moment ago is no longer listed; its transport ends in this turn.
+        await asyncio.sleep(0)
 
     # Connections
 
@@ -442,7 +449,11 @@ class Cluster:
         backoff = self.backoff()
         while True:
             message = await self.ask_any(find_group_coordinator(group_id), deadline)
-            coordinator_row: Any = message.coordinators[0] if message.__version__ >= 4 else message
+            coordinator_row: Any = (
+                only_row(message.coordinators, f"about group {group_id!r}")
+                if message.__version__ >= 4
+                else message
+            )
             error = ErrorCode(coordinator_row.error_code)
             if error == ErrorCode.none:
                 if self.view.broker(coordinator_row.node_id) is None:

@@ -193,6 +193,7 @@ class Connection(asyncio.Protocol):
                 await connection.authenticate()
         except BaseException:
             connection.close()
+            await connection.wait_closed()
             raise
         return connection
 

@@ -20,6 +20,7 @@ The names below are public.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from txnsim.errors import ClientError, ErrorCode
@@ -97,3 +98,18 @@ def or_raised(outcome: T | ClientError) -> T:
     if isinstance(outcome, ClientError):
         raise outcome
     return outcome
+
+
+def only_row(rows: Sequence[T], what: str) -> T:
+    """The row of an answer to a question about a single thing.
+
+    Args:
+        rows: The rows of the answer.
+        what: What was asked, for the message: ``about topic 'orders'``.
+
+    Raises:
+        ClientError: A broker answered with no row, or with several: it is none, or a broken one.
+    """
+    if len(rows) != 1:
+        raise ClientError(f"the broker answered with {len(rows)} rows {what}, expected one")
+    return rows[0]

@@ -179,13 +179,15 @@ def parse_coordinators(message: Any, keys: tuple[str, ...]) -> dict[str, tuple[i
     """Read a FindCoordinator answer of any version.
 
     Returns:
-        Key -> (error, broker id).
+        Key -> (error, broker id), for each of ``keys``: one that the answer lacks has
+        UNKNOWN_SERVER_ERROR.
     """
     if message.__version__ >= 4:
-        return {
+        rows = {
             coordinator_row.key: (int(coordinator_row.error_code), coordinator_row.node_id)
             for coordinator_row in message.coordinators
         }
+        return {key: rows.get(key, (int(ErrorCode.unknown_server_error), -1)) for key in keys}
     return {keys[0]: (int(message.error_code), message.node_id)}
 
 

@@ -31,6 +31,7 @@ from txnsim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
     RetriableError,
+    only_row,
 )
 from txnsim.client.reactions import UNSAID, Reaction, RequestKind, react
 from txnsim.client.session import (
@@ -454,7 +455,8 @@ class Producer:
         message = await self._cluster.ask(leader.leader_id, request)
         if message is None:
             return ErrorCode.none, -1
-        partition_row = message.responses[0].partition_responses[0]
+        topic_row = only_row(message.responses, f"about {topic_partition}")
+        partition_row = only_row(topic_row.partition_responses, f"about {topic_partition}")
         return ErrorCode(partition_row.error_code), partition_row.base_offset
 
     def _encode(self, topic_partition: TopicPartition, records: Sequence[Record]) -> bytes:

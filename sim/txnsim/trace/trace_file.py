@@ -107,11 +107,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
                 node_count = len(header["nodes"])
                 continue
             if line.startswith(b'{"k":"end"'):
-                trailer = _header_decoder.decode(line)
+                trailer = _read_trailer(line_label, line)
                 continue
             try:
                 event = cls.decode_event(line)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:  # nested too deeply
                 raise BadInputError(f"{line_label}: no event of a trace: {error}") from None
             if not 0 <= event.n < node_count:
                 raise BadInputError(
@@ -123,10 +123,17 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return cls(header=header, events=tuple(events), trailer=trailer)
 
 
+def _read_trailer(line_label: str, line: bytes) -> dict[str, Any]:
+    try:
+        return _header_decoder.decode(line)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInputError(f"{line_label}: no trailer of a trace: {error}") from None
+
+
 def _read_header(line_label: str, line: bytes) -> dict[str, Any]:
     try:
         header = _header_decoder.decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:  # nested too deeply
         raise BadInputError(f"{line_label}: a trace begins with its header: {error}") from None
     if header.get("k") != "run" or not isinstance(header.get("nodes"), list):
         raise BadInputError(f'{line_label}: a trace begins with its header, {{"k":"run",…}}')

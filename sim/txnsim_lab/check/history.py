@@ -138,7 +138,7 @@ class History:
                 continue
             try:
                 history.add(_decoder().decode(line))
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise HistoryError(f"line {line_number}: {error}") from None
         return history
 

@@ -15,7 +15,7 @@ import msgspec
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.raw.connection import NoAnswer as WireOutcome
 from txnsim.client.raw.connection import RawConnection
-from txnsim.errors import ClientError, ConfigError, ErrorCode
+from txnsim.errors import ClientError, ConfigError, ErrorCode, TxnsimError
 from txnsim.files import problem_of
 from txnsim.releases import Release, release_named
 from txnsim.wire.apis import api_name
@@ -277,6 +277,24 @@ class _Cluster:
         except OSError as error:
             raise ConfigError(f"{bootstrap}: {problem_of(error)}") from None
         self.offered: Mapping[str, tuple[int, int]] = {}
+        self.level = 0
+        self.brokers: list[int] = []
+        self.topics: list[Any] = []
+        try:
+            self._ask_facts(bootstrap)
+        except ConfigError:
+            self._connection.close()
+            raise
+        except (NotOfferedError, TxnsimError, OSError) as error:
+            self._connection.close()
+            raise ConfigError(f"{bootstrap} is no broker that can be asked: {error}") from error
+
+    def _ask_facts(self, bootstrap: str) -> None:
+        """Learn what it offers, and what the cluster has.
+
+        Raises:
+            TxnsimError: It answers otherwise than a broker does.
+        """
         versions = self._ask_versions(bootstrap)
         self.offered = {
             api_name(api.api_key): (api.min_version, api.max_version)
@@ -299,6 +317,8 @@ class _Cluster:
             )
             if getattr(answer, "error_code", None) == ErrorCode.none:
                 return answer
+            if answer is WireOutcome.SILENT:
+                break
         error_code = getattr(answer, "error_code", None)
         failure = (
             f"it answers {error_code.name.upper()}"

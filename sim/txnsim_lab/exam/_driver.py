@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import shlex
+import signal
 import tempfile
 from typing import Any, BinaryIO, Final
 
@@ -111,7 +113,7 @@ class Driver:
                 error_output = exit_stack.enter_context(tempfile.TemporaryFile("a+b"))
                 process = await asyncio.create_subprocess_exec(
                     *shlex.split(command), stdin=pipe, stdout=pipe, stderr=error_output,
-                    limit=LINE_BYTES_MAX,
+                    limit=LINE_BYTES_MAX, process_group=0,
                 )  # fmt: skip
             except (OSError, IndexError, TypeError, ValueError) as error:
                 raise ConfigError(f"--driver {command}: {problem_of(error)}") from None
@@ -181,14 +183,16 @@ class Driver:
         return answer
 
     async def end(self) -> None:
-        """End the program, even if it hangs; for a program that listens, close the connection."""
+        """End the program with all that it has started, even if it hangs; for a program that
+        listens, close the connection.
+        """
         if self._process is None:
             self._commands.close()
             with contextlib.suppress(ConnectionError):
                 await self._commands.wait_closed()
             return
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         if self._errors is not None:
             self._errors.close()

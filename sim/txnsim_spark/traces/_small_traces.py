@@ -169,7 +169,7 @@ def _has_declared_types(line: str) -> bool:
     """Whether a line is JSON whose values have the types that are declared."""
     try:
         _line_decoder().decode(line)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
 

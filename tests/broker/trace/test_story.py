@@ -233,6 +233,14 @@ def test_a_file_of_schema_1_is_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("start", [b'{"k":"run","nodes":', b'{"k":"end","hash":', b'{"i":0,"d":'])
+def test_a_line_that_is_nested_without_an_end_is_no_line_of_a_trace(start: bytes) -> None:
+    nested = start + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    lines = [nested] if b'"run"' in start else [HEADER, nested]
+    with pytest.raises(BadInputError, match=r"of a trace|begins with its header"):
+        Recording.from_lines("a", lines)
+
+
 def test_a_file_whose_writer_was_stopped_has_no_trailer() -> None:
     assert Recording.from_lines("a", [HEADER, EVENT]).trailer == {}
 

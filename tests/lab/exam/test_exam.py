@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import re
@@ -14,6 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 import pytest
 
+from tests.support.waiting import until
 from txnsim.client.errors import RetriableError
 from txnsim.client.inspection.topic_reading import Fate, read_topic
 from txnsim.client.offsets import LATEST
@@ -175,6 +177,26 @@ def test_a_result_is_known_by_situation_and_level() -> None:
         situation="a", kind="middle", level=1, asks="?", outcome=SituationOutcome.PASSED
     )
     assert result.id == "a@1"
+
+
+async def test_what_a_driver_has_started_ends_with_it() -> None:
+    """Also where the driver itself has ended, and its child keeps its pipe open."""
+    program = (
+        "import subprocess, sys; print(subprocess.Popen("
+        "[sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)"
+    )
+    driver = await Driver.start(f"{sys.executable} -c {shlex.quote(program)}")
+    child_id = int(await driver._answers.readline())
+    await driver.end()
+    await until(lambda: _has_ended(child_id), "the child has ended")
+
+
+def _has_ended(process_id: int) -> bool:
+    """Whether a process is gone, or waits for nobody but to be forgotten."""
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "Z"
+    return True
 
 
 async def test_a_driver_may_listen() -> None:

@@ -34,7 +34,7 @@ from txnsim.cli._txns.operator_commands import (
     Why,
     hanging_columns,
 )
-from txnsim.cli._txns.search_scope import Scope
+from txnsim.cli._txns.search_scope import NO_PARTITION, Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.decision_output import DECISION_STATUSES
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
@@ -673,9 +673,14 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
             table_text = f"{error}. Enable debug logging for additional detail."
             raise CommandFailure(table_text, error) from error
         columns = hanging_columns(now_ms)
+        status = 0
+        if not hanging and not await self._has_partitions(admin):
+            TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
+            status = INCOMPLETE
         return Output(
             headers=tuple(columns),
             rows=rows_of(columns, hanging),
+            status=status,
             values=[
                 {
                     "partition": transaction.partition,
@@ -685,6 +690,11 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
                 for transaction in hanging
             ],
         )
+
+    async def _has_partitions(self, admin: Admin) -> bool:
+        """Whether there is a partition that the search has looked at: a broker may have none."""
+        targets = await admin.search_targets(self.topic, self.partition, self.broker_id)
+        return bool(targets.partitions)
 
 
 class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from txnsim.types import TopicPartition
 
 _MINUTE_MS: Final = 60_000
 _LISTED_PARTITIONS_MAX: Final = 5
+NO_PARTITION: Final = "the cluster lists no such partition for this user"
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +57,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether some partitions or transactions could not be examined."""
-        return bool(self.unread or self.unread_topics or self.unseen)
+        """Whether some partitions or transactions could not be examined, or nothing was."""
+        return bool(self.unread or self.unread_topics or self.unseen or not self.partitions)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +138,8 @@ def tell_rest(search: SearchResult) -> None:
 
 
 def _tell_unread(search: SearchResult) -> None:
+    if not search.partitions and not search.unread_topics:
+        TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
     partitions_by_reason: dict[str, list[str]] = {}
     for partition, read_failure in sorted(search.unread.items()):
         partitions_by_reason.setdefault(str(read_failure), []).append(str(partition))

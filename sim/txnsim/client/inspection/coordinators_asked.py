@@ -12,7 +12,13 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.client import requests
-from txnsim.client.errors import ClientError, ClientTooOldError, NotSupportedError, RetriableError
+from txnsim.client.errors import (
+    ClientError,
+    ClientTooOldError,
+    NotSupportedError,
+    RetriableError,
+    only_row,
+)
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.errors import ErrorCode
 from txnsim.types import TRANSACTION_STATE_TOPIC, partition_for
@@ -56,7 +62,7 @@ async def check_sight(cluster: Cluster) -> None:
         ClientError: We may not describe every id, or no broker answered.
     """
     message = await cluster.ask_any(requests.describe_transactions((UNUSED_ID,)))
-    (state_row,) = message.transaction_states
+    state_row = only_row(message.transaction_states, "about a transactional id")
     if ErrorCode(state_row.error_code) is ErrorCode.transactional_id_authorization_failed:
         raise ClientError(
             "Nothing can be said of transactions that seem to hang: this user may not describe"

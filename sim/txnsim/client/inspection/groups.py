@@ -15,7 +15,7 @@ import msgspec
 from txnsim.client import group_requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import LOST_ANSWER_ERRORS
-from txnsim.client.errors import ClientError, RetriableError, code_name
+from txnsim.client.errors import ClientError, RetriableError, code_name, only_row
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
@@ -201,9 +201,9 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         f"group {group_id!r} was not described",
         group_id,
         group_requests.describe_group(_DESCRIBED_BY[group_type], group_id),
-        lambda answer: answer.groups[0],
+        lambda answer: only_row(answer.groups, f"about group {group_id!r}"),
     )
-    group_row = message.groups[0]
+    group_row = only_row(message.groups, f"about group {group_id!r}")
     positions = await (share_positions if group_type == SHARE else _committed_group_positions)(
         admin, group_id
     )
@@ -325,7 +325,7 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
         f"offsets of share group {group_id!r} are not told",
         group_id,
         group_requests.describe_share_group_offsets(group_id),
-        lambda answer: answer.groups[0],
+        lambda answer: only_row(answer.groups, f"about group {group_id!r}"),
     )
     return tuple(
         sorted(
@@ -336,7 +336,7 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
                     lag=_none_if_negative(getattr(partition_row, "lag", -1)),
                     error=code_name(partition_row.error_code) if partition_row.error_code else "",
                 )
-                for topic in message.groups[0].topics
+                for topic in only_row(message.groups, f"about group {group_id!r}").topics
                 for partition_row in topic.partitions
             ),
             key=lambda position: position.partition,
@@ -418,7 +418,7 @@ async def bounds(admin: Admin, topic: str) -> dict[TopicPartition, tuple[int, in
     Raises:
         ClientError: There is no such topic, or a leader refuses.
     """
-    (topic_view,) = await admin.describe_topics((topic,))
+    topic_view = only_row(await admin.describe_topics((topic,)), f"about topic {topic!r}")
     if topic_view.error:
         failure = f"topic {topic!r}: {code_name(topic_view.error)}"
         raise ClientError(failure, error=ErrorCode(topic_view.error))
@@ -477,7 +477,7 @@ async def delete_group(admin: Admin, group_id: str) -> None:
         f"group {group_id!r} was not deleted",
         group_id,
         group_requests.delete_groups([group_id]),
-        lambda answer: answer.results[0],
+        lambda answer: only_row(answer.results, f"about group {group_id!r}"),
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline
-from txnsim.client.errors import ClientError
+from txnsim.client.errors import ClientError, only_row
 from txnsim.client.fetching import FETCH_BYTES_MAX, Beside, FetchResult, fetch
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST
@@ -148,7 +148,7 @@ async def committed_records(
 
 
 async def _partitions(admin: Admin, topic: str) -> list[int]:
-    (view,) = (await admin.cluster.refresh((topic,))).topics
+    view = only_row((await admin.cluster.refresh((topic,))).topics, f"about topic {topic!r}")
     if view.error or not view.partitions:
         raise ClientError(f"topic {topic!r} can't be read: there is none, or it has no leaders")
     return sorted(partition_view.partition for partition_view in view.partitions)

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, cast
 from uuid import UUID
 
 from txnsim.client.authentication import Authentication, ClientSecurity
-from txnsim.client.errors import AuthenticationError
+from txnsim.client.errors import AuthenticationError, ClientError
 from txnsim.client.versions import VersionedRequest
 from txnsim.runtime.blocking_world import Line, RealWorld, playing_in, world
 from txnsim.runtime.rng import random_hex
@@ -33,6 +33,9 @@ has the session's lifetime.
 _ANSWER_TIMEOUT_S: Final = 20.0
 _SILENCE_S: Final = 0.7
 _PIECE_BYTES: Final = 1 << 16
+_PIECE_BYTES_MAX: Final = 1 << 20
+_FRAME_BYTES_MAX: Final = 1 << 28
+"""Largest answer that is read; a broker's fetch.max.bytes is a fifth of it."""
 
 
 class NoAnswer(Enum):
@@ -146,12 +149,21 @@ class RawConnection:
         )
 
     def receive(self, api_key: int, api_version: int) -> Any:
-        """The next frame, decoded as the answer of that API and version."""
+        """The next frame, decoded as the answer of that API and version.
+
+        Raises:
+            ClientError: It is the answer to another request.
+            MalformedFrameError: It can't be read.
+        """
         frame = self.receive_frame()
         if isinstance(frame, NoAnswer):
             return frame
         correlation_id, message = codec.read_response(api_key, api_version, frame)
-        assert correlation_id == self._correlation_id
+        if correlation_id != self._correlation_id:
+            raise ClientError(
+                f"the answer is to request {correlation_id}, and request {self._correlation_id} was"
+                " the last one"
+            )
         return message
 
     def ask_often(self, api_key: int, api_version: int, times: int, **values: Any) -> Iterator[Any]:
@@ -206,6 +218,8 @@ class RawConnection:
             if len(length_bytes) < 4:
                 return NoAnswer.CLOSED
             frame_length = struct.unpack(">i", length_bytes)[0]
+            if frame_length > _FRAME_BYTES_MAX:
+                return NoAnswer.CLOSED  # no broker of Kafka's: nothing behind it can be read
             frame = self._read(frame_length)
         except TimeoutError:
             return NoAnswer.SILENT
@@ -222,7 +236,7 @@ class RawConnection:
     def _read(self, byte_count: int) -> bytes:
         pieces = []
         while byte_count > 0:
-            piece = self._socket.recv(byte_count)
+            piece = self._socket.recv(min(byte_count, _PIECE_BYTES_MAX))
             if not piece:
                 break
             pieces.append(piece)

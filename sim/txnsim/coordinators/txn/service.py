@@ -175,12 +175,8 @@ class TransactionCoordinator:
             partitions=self.partitions,
             calls_off_older=release_rules.unload_calls_off_load,
         )
-        self._find: Callable[[str], OwnedPartition | Rejection] = (
-            self._find_where_it_leads
-            if release_rules.coordinator_checks_leadership
-            else self._ownership.find
-        )
-        """The partition that coordinates an id; a rejection if it is not this broker's."""
+        self._find = self._finder(release_rules)
+        """Finds the partition that coordinates an id; a rejection if it is not this broker's."""
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
             clock=clock,
@@ -393,6 +389,11 @@ class TransactionCoordinator:
         assert aged_txn is not None
         owned_partition.entries[transactional_id] = aged_txn
         return None
+
+    def _finder(self, release_rules: Rules) -> Callable[[str], OwnedPartition | Rejection]:
+        if release_rules.coordinator_checks_leadership:
+            return self._find_where_it_leads
+        return self._ownership.find
 
     def _find_where_it_leads(self, transactional_id: str) -> OwnedPartition | Rejection:
         """As ``Ownership.find``, where the log is asked as well who leads it (KAFKA-21181)."""

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``diff``."""
     parser.epilog = (
         "Runs are compared role by role, without times and positions. Exit status: 0 they do the"
-        " same, 1 they differ, 2 for what is no trace."
+        " same, 1 they differ, 2 for what is no trace, 4 they do the same and one was cut off."
     )
     parser.add_argument("a", type=Path, metavar="A", help="a trace")
     parser.add_argument("b", type=Path, metavar="B", help="another one")
@@ -29,16 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     from txnsim.trace.trace_file import Recording
+    from txnsim_lab.cli._traces.cut_off import CUT_OFF_STATUS, tell_cut_off
     from txnsim_lab.trace.diff import diff
 
     left_run, right_run = Recording.read(args.a), Recording.read(args.b)
     divergence = diff(left_run, right_run)
+    has_ends = [
+        tell_cut_off(path, recording)
+        for path, recording in ((args.a, left_run), (args.b, right_run))
+    ]
+    same_status = 0 if all(has_ends) else CUT_OFF_STATUS
     if args.json:
         TERMINAL.json(divergence)
-        return 0 if divergence is None else DIFFERENT_STATUS
+        return same_status if divergence is None else DIFFERENT_STATUS
     if divergence is None:
-        TERMINAL.line("They do the same.")
-        return 0
+        TERMINAL.line(
+            "They do the same." if all(has_ends) else "As far as they go, they do the same."
+        )
+        return same_status
     TERMINAL.line(divergence.sentence)
     for setting_name, (left_value, right_value) in divergence.settings.items():
         TERMINAL.line(f"  {setting_name}: A {left_value}, B {right_value}")

@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "`txnsim explain NAME-OR-MESSAGE` finds what an error means, by docs/troubleshooting.md."
         " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
-        " (`curl …/api/v1/trace`). Exit status: 0, 2 for what is no trace or is not in it."
+        " (`curl …/api/v1/trace`). Exit status: 0, 2 for what is no trace or is not in it, 4 for"
+        " the end of a trace that was cut off."
     )
     subcommands = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
     _explained_error.add_arguments(
@@ -63,21 +64,23 @@ def run(args: argparse.Namespace) -> int:
     if args.action == ERROR_ACTION:
         return _explained_error.run(args)
     from txnsim.trace.trace_file import Recording
+    from txnsim_lab.cli._traces.cut_off import CUT_OFF_STATUS, tell_cut_off
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
     recording = Recording.read(args.file)
+    status = 0 if args.at is not None or tell_cut_off(args.file, recording) else CUT_OFF_STATUS
     explain = explain_lso if args.action == "lso" else explain_txn
     explanation = explain(recording, args.subject, at=args.at)
     if args.json:
         TERMINAL.json(explanation)
-        return 0
+        return status
     for sentence in explanation.sentences:
         TERMINAL.line(sentence)
     if isinstance(explanation, LsoExplanation):
         _print_events("It follows from:", explanation.evidence, recording)
     else:
         _print_events("The last move and what caused it:", explanation.chain, recording)
-    return 0
+    return status
 
 
 def _print_events(title: str, positions: Iterable[int], recording: Recording) -> None:

@@ -217,7 +217,7 @@ def summarize(report: Report) -> None:
     if late_count:
         summary_parts.append(f"late: {late_count}")
     TERMINAL.warn("; ".join(summary_parts) + f"; as of {time_text(report.as_of_ms)}.")
-    if source.transaction_log_gap:
+    if source.transaction_log_gap and report.findings:  # what is not open needs no coordinator
         TERMINAL.warn(f"Not everything can be judged: {source.transaction_log_gap}.")
     for line in stale_words(source.stale):
         TERMINAL.warn(line)
