@@ -285,7 +285,10 @@ class _Cluster:
         except ConfigError:
             self._connection.close()
             raise
-        except (NotOfferedError, TxnsimError, OSError) as error:
+        except OSError as error:
+            self._connection.close()
+            raise ConfigError(f"{bootstrap}: {problem_of(error)}") from error
+        except (NotOfferedError, TxnsimError) as error:
             self._connection.close()
             raise ConfigError(f"{bootstrap} is no broker that can be asked: {error}") from error
 
