@@ -22,6 +22,7 @@ from tests.clients.kafka_tools.runner import Tools
 from tests.real.conftest import LASTING_MS, OLDER, ClusterUnderTest
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.hanging_transaction import make_hanging
+from txnsim.cli._txns.search_scope import NO_PARTITION
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
@@ -95,6 +96,9 @@ MISUSED: Final[tuple[Args, ...]] = (
 )
 """Arguments that don't go together: Kafka's tool ends with 1, all commands of ours with 2."""
 
+SEARCHES_NOTHING: Final[Args] = ("find-hanging", "--broker-id", "99")
+"""Kafka's tool ends with 0 where it has searched no partition, ours with 4."""
+
 REFUSED: Final[tuple[Args, ...]] = (
     *MISUSED,
     ("describe", "--transactional-id", "nobody"),
@@ -102,7 +106,7 @@ REFUSED: Final[tuple[Args, ...]] = (
     ("list", "--transactional-id-pattern", "("),
     ("find-hanging", "--topic", "no-such-topic"),
     ("find-hanging", "--topic", "bad topic"),
-    ("find-hanging", "--broker-id", "99"),
+    SEARCHES_NOTHING,
     ("describe-producers", "--topic", "bad topic", "--partition", "0"),
 )
 
@@ -192,6 +196,10 @@ def check_same(target: ClusterUnderTest, *args: str, global_options: Args = ()) 
         kafkas(target, *args, global_options=global_options),
     )
     assert comparable(mine.stdout) == comparable(theirs.stdout)
+    if args == SEARCHES_NOTHING:
+        assert (mine.code, theirs.code) == (4, 0)
+        assert first_complaint(mine) == ["nothing was searched: " + NO_PARTITION]
+        return mine
     assert (mine.code, theirs.code) == ((2, 1) if args in MISUSED else (mine.code, mine.code))
     # Ours may add a line that says what to do; the first one is Kafka's.
     assert first_complaint(mine) == first_complaint(theirs)
