@@ -692,6 +692,20 @@ def test_a_follower_believes_its_leader_as_far_as_its_own_log_reaches() -> None:
     assert log.high_watermark == 2
 
 
+def test_a_follower_lets_ended_transactions_go_when_its_watermark_passes_their_markers() -> None:
+    driver = LogDriver()
+    driver.log.local.keep_tail()
+    driver.txn(0)
+    driver.end(committed=False)
+    log = follower_of(driver)
+    ended = log.producers.state.ended
+    assert ended
+    log.follow_high_watermark(1)
+    assert ended, "the marker at 1 is not below it"
+    log.follow_high_watermark(2)
+    assert not ended
+
+
 def test_a_high_watermark_is_never_below_the_log_start() -> None:
     log = follower_of(leader())
     log.follow_high_watermark(8)

@@ -60,6 +60,7 @@ def log_of(answer: object) -> PartitionLog:
         (B2, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.none),
         # The epoch is judged before leadership is.
         (B2, TP, 3, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
+        (B2, TP, 0, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
         (B2, TP, 4, ErrorCode.not_leader_or_follower, ErrorCode.none),
         (B3, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower),
         (

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     MARKERS_OWED,
@@ -637,6 +637,28 @@ def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadat
         pid=int(pid or 7),
         epoch=int(epoch or 5),
     )
+
+
+@pytest.mark.parametrize(
+    ("pending_first", "rule"), [(True, "add.pending"), (False, "add.wrong-pid")]
+)
+def test_a_pending_change_is_seen_before_or_behind_the_identity(
+    pending_first: bool, rule: str
+) -> None:
+    """KAFKA-18660: an overflow is about to change the identity."""
+    outcome = decide_add_partitions(
+        entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT),
+        AddPartitions(
+            transactional_id=TID,
+            producer_id=ProducerId(8),
+            producer_epoch=ProducerEpoch(5),
+            partitions=frozenset({FOO_0}),
+            transaction_version=TransactionVersion.TV_2,
+        ),
+        now_ms=NOW_MS,
+        release_rules=Rules(pending_comes_before_identity=pending_first),
+    )
+    assert outcome.rule == rule
 
 
 @pytest.mark.parametrize(
