@@ -113,7 +113,7 @@ class Driver:
                 error_output = exit_stack.enter_context(tempfile.TemporaryFile("a+b"))
                 process = await asyncio.create_subprocess_exec(
                     *shlex.split(command), stdin=pipe, stdout=pipe, stderr=error_output,
-                    limit=LINE_BYTES_MAX, process_group=0,
+                    limit=LINE_BYTES_MAX, start_new_session=True,
                 )  # fmt: skip
             except (OSError, IndexError, TypeError, ValueError) as error:
                 raise ConfigError(f"--driver {command}: {problem_of(error)}") from None

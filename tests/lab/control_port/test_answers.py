@@ -92,6 +92,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         await ask("GET", "/healthz", 200)
         await ask("GET", "/metrics", 200)
         await ask("GET", "/api/v1/cluster", 200)
+        await ask("GET", "/api/v1/connections", 200)
         await ask("POST", "/api/v1/session", 204)
         await clock_and_trace(ask)
         await topics(ask)
@@ -190,6 +191,9 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", f"{run_url}/history?run=TV2", 200)
     await ask("GET", f"{run_url}/trace", 200)
     await ask("GET", f"{run_url}/trace?run=V-", 422)
+    await ask("GET", f"{run_url}/findings", 200)
+    await ask("GET", f"{run_url}/difference?beside={run['id']}", 200)
+    await ask("GET", f"{run_url}/difference?beside=nobody", 404)
     await ask("POST", f"{run_url}/go", 409)
     driven = {"yaml": SCENARIO, "paused": True, "seed": 2}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, driven)
