@@ -54,6 +54,7 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     Waiter,
+    unexpected_timer,
 )
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
@@ -553,11 +554,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                         remaining_ms=timer.remaining_ms,
                         now_ms=now_ms,
                     )
-                case _:
-                    assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
+                case TimerKind.SYNC:
                     effects = self.protocol.end_sync_phase(
                         group, generation=timer.generation, now_ms=now_ms
                     )
+                case TimerKind.ASSIGNMENT | TimerKind.REVOCATION:
+                    raise unexpected_timer(timer, "classic")
+                case _:
+                    assert_never(timer.kind)
             self._carry_out(shard, group_id, effects)
 
 
