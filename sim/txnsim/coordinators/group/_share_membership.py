@@ -15,8 +15,8 @@ from typing import Final, Protocol, TypeVar, assert_never
 
 import msgspec
 
+from txnsim.coordinators.group._group_timers import GroupTimers
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
-from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerKind, TimerSet, unexpected_timer

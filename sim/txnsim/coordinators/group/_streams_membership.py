@@ -15,8 +15,8 @@ from typing import Final, assert_never
 
 import msgspec
 
+from txnsim.coordinators.group._group_timers import GroupTimers
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
-from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._streams_trace import StreamsTrace
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection

@@ -13,9 +13,9 @@ from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.within_environment import within
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators.group._membership import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
+from txnsim.coordinators.group._group_timers import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
+from txnsim.coordinators.group._offset_trace import OffsetTrace, PositionNow
 from txnsim.coordinators.group._writer import coordinator_error
-from txnsim.coordinators.group.service import OffsetTrace, PositionNow
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group._offsets import LATEST
 from txnsim.group.classic_group import ClassicGroup
