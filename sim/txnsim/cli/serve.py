@@ -333,7 +333,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     if args.config is not None:
         from txnsim.config import load
 
-        configuration = load(args.config)
+        configuration = load(args.config, as_version=args.as_version)
         for warning in configuration.warnings:
             TERMINAL.complain(warning)
         options = configuration.onto(options)

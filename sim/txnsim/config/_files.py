@@ -8,7 +8,7 @@ wrong``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
 
@@ -18,9 +18,11 @@ from txnsim.config._kafka_names import (
     CONFLUENT,
     NO_LISTENER_FOR_IT,
     NOT_OPENED,
-    OF_NOBODY,
     OF_PLUGINS,
     ONE_PROCESS,
+    REFERENCE_READERS,
+    FileReaders,
+    file_readers,
     known_properties,
     listener_properties,
     nearest,
@@ -36,7 +38,6 @@ from txnsim.files import problem_of, read_given
 from txnsim.metadata.config_keys import ConfigType, whole_number
 from txnsim.metadata.configs import SECRET, broker_configs, key_complaint, text
 from txnsim.metadata.settings_table import setting_rows
-from txnsim.releases import LATEST, REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation, settings_from_values
 
@@ -92,7 +93,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 _FIRST_ENTRY: Final = re.compile(rb"(?m)^[ \t]*[^\s:=#!][^\s:=]*[ \t]*(?P<sign>[:=])")
 """The first entry of a file whose name does not tell its kind."""
-UNKNOWN: Final = f"no such setting here, nor property of a Kafka {REFERENCE.name} broker"
 PROBLEMS_MAX: Final = 100
 """Limit per file, because each suggestion for a wrong name takes some milliseconds."""
 
@@ -100,8 +100,11 @@ PROBLEMS_MAX: Final = 100
 class _Problems:
     """The errors of one file, collected so that one run shows all of them."""
 
-    def __init__(self, file: str, *, names_lines: bool = True) -> None:
+    def __init__(
+        self, file: str, readers: FileReaders = REFERENCE_READERS, *, names_lines: bool = True
+    ) -> None:
         self._file = file
+        self._readers = readers
         self._has_lines = names_lines
         self._found: list[tuple[int, str]] = []
         self._strangers: list[tuple[int, str]] = []
@@ -124,7 +127,7 @@ class _Problems:
         """
         if field.removeprefix("settings.").startswith(CONFLUENT):
             return
-        self._strangers.append(self._problem_line(line, field, UNKNOWN))
+        self._strangers.append(self._problem_line(line, field, self._readers.unknown_name))
         if len(self._strangers) > PROBLEMS_MAX:
             self._found = [*self._found, *self._strangers][:PROBLEMS_MAX]
             raise self._too_many_problems_text()
@@ -139,13 +142,31 @@ class _Problems:
                 known_path = known_path[:-1]  # a missing field has no line of its own
             self.add(lines.get(known_path, 1), ".".join(path), in_words(detail, model=model))
 
-    def add_settings(self, error: ValidationError, entries: dict[str, Property]) -> None:
-        """Add the errors of settings, which the file may give under Kafka's names."""
+    def add_settings(self, settings: Mapping[str, object], origins: Mapping[str, Property]) -> bool:
+        """Add the errors of settings that one of the releases refuses.
+
+        Args:
+            settings: Field of ``Settings`` -> its value.
+            origins: Field -> where it stands, as the file may give it under Kafka's name.
+
+        Returns:
+            Whether there are any.
+        """
+        from pydantic import ValidationError
+
         from txnsim.config._model import settings_model
 
-        for detail in error.errors(include_url=False):
-            entry = entries[str(detail["loc"][0])]
-            self.add(entry.line, entry.name, in_words(detail, model=settings_model()))
+        has_errors = False
+        for release_rules in self._readers.rules:
+            model = settings_model(release_rules)
+            try:
+                model.model_validate(settings)
+            except ValidationError as error:
+                has_errors = True
+                for detail in error.errors(include_url=False):
+                    entry = origins[str(detail["loc"][0])]
+                    self.add(entry.line, entry.name, in_words(detail, model=model))
+        return has_errors
 
     def add_disagreements(self, settings: Settings, origins: Mapping[str, Property]) -> None:
         """Add an error for settings that are valid separately but with which a broker does not
@@ -177,13 +198,16 @@ class _Problems:
         return line, f"{location}: {field}: {message}"
 
 
-def load(path: Path) -> Configuration:
-    """Read a configuration file.
+def load(path: Path, *, as_version: Sequence[str] = ()) -> Configuration:
+    """Read a configuration file as brokers of a release read it.
 
     Args:
         path: Our YAML or a broker's ``server.properties``. Where the file's name ends neither in
             ``.yaml``, ``.yml`` nor ``.properties``, its first entry tells: Kafka's own tools read
             properties from a file of any name.
+        as_version: The releases, as ``--as-version`` names them, beside those that the file names;
+            by default the reference. A name of a newer release is ignored with a warning, as any
+            that the broker does not know.
 
     Returns:
         The configuration, with warnings about entries without effect.
@@ -198,21 +222,21 @@ def load(path: Path) -> Configuration:
         raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     match path.suffix.lower():
         case ".yaml" | ".yml":
-            return _from_yaml(data, path=path)
+            return _from_yaml(data, path=path, as_version=as_version)
         case ".properties":
-            return _from_properties(parse_properties(data, file=str(path)), file=str(path))
+            pass
         case _ if (entry := _FIRST_ENTRY.search(data)) is None:
             raise ConfigError(
                 f"{path}: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in"
                 " our YAML, is in it"
             )
         case _ if entry["sign"] == b":":
-            return _from_yaml(data, path=path)
-        case _:
-            return _from_properties(parse_properties(data, file=str(path)), file=str(path))
+            return _from_yaml(data, path=path, as_version=as_version)
+    entries = parse_properties(data, file=str(path))
+    return _from_properties(entries, file=str(path), readers=file_readers(as_version))
 
 
-def _from_yaml(file_bytes: bytes, *, path: Path) -> Configuration:
+def _from_yaml(file_bytes: bytes, *, path: Path, as_version: Sequence[str]) -> Configuration:
     from pydantic import ValidationError
 
     from txnsim.config._model import ClusterFile
@@ -221,16 +245,17 @@ def _from_yaml(file_bytes: bytes, *, path: Path) -> Configuration:
 
     file = str(path)
     content, lines = read_mapping(file_bytes, file=file)
-    problems = _Problems(file)
+    readers = _readers_of_yaml(content, lines, file=file, as_version=as_version)
+    problems = _Problems(file, readers)
     try:
         cluster_section = ClusterFile.model_validate(content)
     except ValidationError as error:
         problems.add_validation(error, lines, ClusterFile)
         settings_read = content.get("settings")
         if isinstance(settings_read, dict):
-            _named_settings(settings_read, lines, problems)
+            _named_settings(settings_read, lines, problems, readers)
         raise problems.error() from None
-    settings, warnings = _named_settings(cluster_section.settings, lines, problems)
+    settings, warnings = _named_settings(cluster_section.settings, lines, problems, readers)
     security: SecurityOptions | None = None
     if cluster_section.security is not None:
         try:
@@ -253,6 +278,24 @@ def _from_yaml(file_bytes: bytes, *, path: Path) -> Configuration:
     )
 
 
+def _readers_of_yaml(
+    content: Mapping[str, object], lines: _LineByPath, *, file: str, as_version: Sequence[str]
+) -> FileReaders:
+    """The releases that a file names, or those of the command line, which win.
+
+    Raises:
+        ConfigError: There is no such release.
+    """
+    version_in_file = content.get("as_version")
+    if not isinstance(version_in_file, str):  # the model refuses what is no text
+        return file_readers(as_version)
+    try:
+        file_readers((version_in_file,))
+    except ConfigError as error:
+        raise ConfigError(f"{file}:{lines['as_version',]}: as_version: {error}") from None
+    return file_readers((version_in_file, *as_version))
+
+
 def settings_of(
     named_values: Mapping[str, object], *, source_name: str
 ) -> tuple[Settings, tuple[str, ...]]:
@@ -266,7 +309,9 @@ def settings_of(
     """
     problems = _Problems(source_name, names_lines=False)
     lines: _LineByPath = dict.fromkeys((("settings", name) for name in named_values), 0)
-    settings, warnings = _named_settings(named_values, lines, problems, is_copied=False)
+    settings, warnings = _named_settings(
+        named_values, lines, problems, REFERENCE_READERS, is_copied=False
+    )
     problems.raise_if_any()
     return settings, _idle_warnings(warnings, file=source_name)
 
@@ -275,16 +320,13 @@ def _named_settings(
     named_values: Mapping[str, object],
     lines: _LineByPath,
     problems: _Problems,
+    readers: FileReaders,
     *,
     is_copied: bool = True,
 ) -> tuple[Settings, list[tuple[str, Property]]]:
     """Settings under our names or Kafka's, and those without effect; defaults after a problem.
     Unknown names are allowed if the settings may be copied from a broker's file.
     """
-    from pydantic import ValidationError
-
-    from txnsim.config._model import settings_model
-
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     warned: list[tuple[str, Property]] = []
@@ -299,20 +341,23 @@ def _named_settings(
             continue
         name = _our_name(setting_label)
         entry = Property(line=line_number, name=setting_label, value=text(setting_value))
-        if name is None and (complaint := why_without_effect(setting_label)) is not None:
+        if name is not None and (unread_name := _name_without_reader(name, readers)) is not None:
+            unread = msgspec.structs.replace(entry, name=unread_name)
+            warned.append((readers.without_it, unread))
+        elif name is None and (complaint := why_without_effect(setting_label, readers)) is not None:
             warned.append((complaint, entry))
-            if (refusal := _number_complaint(entry)) is not None:
+            if (refusal := _number_complaint(entry, readers)) is not None:
                 problems.add(line_number, f"settings.{setting_label}", refusal)
         elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
-            fate = _fate_of_unknown_label(setting_label, ours=True)
+            fate = _fate_of_unknown_label(setting_label, readers, ours=True)
             if isinstance(fate, _IgnoredProperty) and not is_copied:
-                fate = _unknown_property(None)
+                fate = _unknown_property(None, readers)
             if isinstance(fate, _UnknownProperty):
                 problems.add(line_number, f"settings.{setting_label}", fate.message)
             else:
-                warned.append((OF_NOBODY, entry))
+                warned.append((readers.without_it, entry))
                 problems.note_ignored(line_number, f"settings.{setting_label}")
         elif name in settings:
             problems.add(
@@ -325,45 +370,35 @@ def _named_settings(
             origins[name] = Property(
                 line=line_number, name=f"settings.{setting_label}", value=str(setting_value)
             )
-    try:
-        settings_model().model_validate(settings)
-    except ValidationError as error:
-        problems.add_settings(error, origins)
+    if problems.add_settings(settings, origins):
         return DEFAULTS, warned
-    described_values = _described_values(entry for _, entry in warned)
+    described_values = _described_values((entry for _, entry in warned), readers)
     combined_settings = settings_from_values({**preset, **settings}, described_values)
     problems.add_disagreements(combined_settings, origins)
     return combined_settings, warned
 
 
-def _from_properties(entries: list[Property], *, file: str) -> Configuration:
-    from pydantic import ValidationError
-
+def _from_properties(entries: list[Property], *, file: str, readers: FileReaders) -> Configuration:
     from txnsim.config._broker_security import plain_listener, read_security
     from txnsim.config._listeners import read_listeners
-    from txnsim.config._model import settings_model
     from txnsim.config._nodes import read_node
     from txnsim.config._providers import FROM_A_PROVIDER, provided_properties, without_unopenable
 
-    problems = _Problems(file)
+    problems = _Problems(file, readers)
     entry_by_name = {entry.name: entry for entry in entries}  # java.util.Properties: the last wins
     provided_entries = provided_properties(entry_by_name)
     used_entries = {key: entry_by_name[key] for key in entry_by_name if key not in provided_entries}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in used_entries.values():
-        name = _our_name(entry.name) if entry.name in known_properties() else None
+        name = _our_name(entry.name) if entry.name in known_properties(readers) else None
         if name is not None:
             try:
                 settings[name] = _parse_value(name, entry.value)
             except ValueError as error:
                 problems.add(entry.line, entry.name, str(error))
             origins[name] = entry
-    try:
-        settings_model().model_validate(settings)
-    except ValidationError as error:
-        problems.add_settings(error, origins)
-    else:
+    if not problems.add_settings(settings, origins):
         problems.add_disagreements(msgspec.convert(settings, Settings), origins)
     listeners = without_unopenable(read_listeners(used_entries), used_entries, provided_entries)
     security = read_security(used_entries, listeners.clients)
@@ -372,11 +407,11 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     plugins = plugin_prefixes({name: entry.value for name, entry in used_entries.items()})
     idle_entries = [(FROM_A_PROVIDER, entry) for entry in provided_entries.values()]
     for entry in used_entries.values():
-        match _fate_of_property(entry, used_names, listeners, plugins):
+        match _fate_of_property(entry, used_names, listeners, plugins, readers):
             case _UnknownProperty(message=message):
                 problems.add(entry.line, entry.name, message)
             case _IgnoredProperty():
-                idle_entries.append((OF_NOBODY, entry))
+                idle_entries.append((readers.without_it, entry))
                 problems.note_ignored(entry.line, entry.name)
             case str() as why:
                 idle_entries.append((why, entry))
@@ -392,7 +427,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     remarks += listeners.odd_remarks if file_node.brokers != 1 else ()
     remarks += (*listeners.closed, *security.odd_remarks)
     return Configuration(
-        settings=settings_from_values(settings, _described_values(used_entries.values())),
+        settings=settings_from_values(settings, _described_values(used_entries.values(), readers)),
         brokers=file_node.brokers,
         first_broker_id=file_node.broker_id,
         host=None if first_listener is None else first_listener.host,
@@ -414,7 +449,7 @@ class _UnknownProperty(msgspec.Struct, frozen=True):
 
 
 class _IgnoredProperty(msgspec.Struct, frozen=True):
-    """A name that no broker has (``OF_NOBODY``)."""
+    """A name that no broker has (``FileReaders.without_it``)."""
 
 
 def _fate_of_property(
@@ -422,29 +457,33 @@ def _fate_of_property(
     used_names: frozenset[str],
     listeners: Listeners,
     plugin_prefixes: tuple[str, ...],
+    readers: FileReaders,
 ) -> str | _IgnoredProperty | _UnknownProperty | None:
     """Why a property has no effect; None if it has one."""
     name = entry.name
-    if (complaint := _number_complaint(entry)) is not None:
+    if (complaint := _number_complaint(entry, readers)) is not None:
         return _UnknownProperty(complaint)
     if name in used_names or name in listener_properties():
         return None
     if name.startswith(_LISTENER_PREFIX):
-        return _fate_of_listeners(name, listeners)
+        return _fate_of_listeners(name, listeners, readers)
     if name in security_properties():
         return NO_LISTENER_FOR_IT
-    if (idle_reason := why_without_effect(name)) is not None or name in known_properties():
+    idle_reason = why_without_effect(name, readers)
+    if idle_reason is not None or name in known_properties(readers):
         return idle_reason
     if name.endswith(".sasl.jaas.config"):
         return _UnknownProperty(
             f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}"
         )
-    return (
-        OF_PLUGINS if name.startswith(plugin_prefixes) else _fate_of_unknown_label(name, ours=False)
-    )
+    if name.startswith(plugin_prefixes):
+        return OF_PLUGINS
+    return _fate_of_unknown_label(name, readers, ours=False)
 
 
-def _fate_of_listeners(name: str, listeners: Listeners) -> str | _UnknownProperty:
+def _fate_of_listeners(
+    name: str, listeners: Listeners, readers: FileReaders
+) -> str | _UnknownProperty:
     """Why a property of a listener has no effect."""
     listener, _, suffix = name.removeprefix(_LISTENER_PREFIX).partition(".")
     client_names = {client_listener.name for client_listener in listeners.clients}
@@ -458,9 +497,9 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _UnknownPropert
         )
         return _UnknownProperty(f"there is no listener {listener}, only {listener_names}")
     for common_name in (suffix, suffix.partition(".")[2]):
-        if common_name in known_properties():
-            return why_without_effect(common_name) or NO_LISTENER_FOR_IT
-    return _unknown_property(nearest(suffix))
+        if common_name in known_properties(readers):
+            return why_without_effect(common_name, readers) or NO_LISTENER_FOR_IT
+    return _unknown_property(nearest(suffix, readers=readers), readers)
 
 
 def _our_name(kafka_name: str) -> str | None:
@@ -476,6 +515,13 @@ def _our_name(kafka_name: str) -> str | None:
         ),
         None,
     )
+
+
+def _name_without_reader(field: str, readers: FileReaders) -> str | None:
+    """Kafka's name of a setting that no broker has; None if one has it, or it is our own."""
+    kafka_name = documentation()[field].kafka
+    row = None if kafka_name is None else setting_rows("broker").get(kafka_name)
+    return None if row is None or readers.have(row) else row.name
 
 
 def _parse_value(name: str, value_text: str) -> int | float | bool | str:
@@ -500,7 +546,7 @@ def _parse_value(name: str, value_text: str) -> int | float | bool | str:
 
 
 def _fate_of_unknown_label(
-    setting_label: str, *, ours: bool
+    setting_label: str, readers: FileReaders, *, ours: bool
 ) -> _IgnoredProperty | _UnknownProperty:
     """How to treat a name that neither Kafka nor this program knows. Copied files have names that
     other programs read, which a broker ignores; a misspelt name is an error.
@@ -508,31 +554,38 @@ def _fate_of_unknown_label(
     if setting_label.startswith(CONFLUENT):
         return _IgnoredProperty()
     documented_name = documentation()
-    similar_name = nearest(setting_label, documented_name if ours else ())
+    similar_name = nearest(setting_label, documented_name if ours else (), readers=readers)
     is_misplaced = setting_label in documented_name or (ours and "." not in setting_label)
     return (
         _IgnoredProperty()
         if similar_name is None and not is_misplaced
-        else _unknown_property(similar_name)
+        else _unknown_property(similar_name, readers)
     )
 
 
-def _unknown_property(similar: str | None) -> _UnknownProperty:
-    return _UnknownProperty(f"{UNKNOWN}; did you mean {similar}?" if similar else UNKNOWN)
+def _unknown_property(similar: str | None, readers: FileReaders) -> _UnknownProperty:
+    unknown_text = readers.unknown_name
+    return _UnknownProperty(f"{unknown_text}; did you mean {similar}?" if similar else unknown_text)
 
 
-def _number_complaint(entry: Property) -> str | None:
+def _number_complaint(entry: Property, readers: FileReaders) -> str | None:
     """Why a real broker does not start with this number or boolean, though it has no effect here;
     None if it starts, or the property is none of these.
     """
-    key = broker_configs(LATEST).get(entry.name)
-    if key is None or setting_rows("broker")[entry.name].read_by == "settings":
+    row = setting_rows("broker").get(entry.name)
+    if row is None or row.read_by == "settings":
         return None
-    is_checked = key.type not in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS)
-    return key_complaint(key, entry.name, entry.value) if is_checked else None
+    for release_rules in readers.rules:
+        key = broker_configs(release_rules).get(entry.name)
+        if key is None or key.type in (ConfigType.LIST, ConfigType.STRING, ConfigType.CLASS):
+            continue
+        complaint = key_complaint(key, entry.name, entry.value)
+        if complaint is not None:
+            return complaint
+    return None
 
 
-def _described_values(entries: Iterable[Property]) -> dict[str, str]:
+def _described_values(entries: Iterable[Property], readers: FileReaders) -> dict[str, str]:
     """What a broker tells of its file beside our settings: properties that have no effect here, or
     that only listeners and security read. Secrets are left out, and so is what no release knows,
     as it may be one.
@@ -541,7 +594,7 @@ def _described_values(entries: Iterable[Property]) -> dict[str, str]:
     described_values = {}
     for entry in entries:
         row = rows.get(entry.name)
-        if row is None or row.read_by != "settings":
+        if row is None or row.read_by != "settings" or not readers.have(row):
             is_shown = row is not None and row.type != ConfigType.PASSWORD.name
             described_values[entry.name] = entry.value if is_shown else SECRET
     return described_values

@@ -1,6 +1,6 @@
 """The properties of a real broker, and why some have no effect here.
 
-``known_properties()`` is the list of ``KafkaConfig.configDef()`` in the reference release
+``known_properties()`` is the list of ``KafkaConfig.configDef()`` in the releases that read the file
 (``txnsim.metadata.settings_table``). It distinguishes a property that we do not need from a
 misspelt one. Our settings, and properties of listeners and security, have an effect; of all others
 the table says why they have none.
@@ -9,25 +9,24 @@ the table says why they have none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from txnsim.metadata.settings_table import NO_EFFECT_REASONS, setting_rows
-from txnsim.releases import REFERENCE
-from txnsim.releases.rules import LATEST
+import msgspec
+
+from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SettingRow, setting_rows
+from txnsim.releases import Rules, releases_in
 
 AUTHORIZER_PROPERTIES: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Properties of StandardAuthorizer, which KafkaConfig does not list."""
 
 ONE_PROCESS: Final = NO_EFFECT_REASONS["one-process"]
+OF_OLD_RELEASE: Final = NO_EFFECT_REASONS["unused"]
+"""Of a property that the file's release has, and no longer the reference."""
 NOT_OPENED: Final = "its listener is not opened"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
 OF_PLUGINS: Final = "Java classes can't be loaded, and it is for one of them"
-OF_NOBODY: Final = f"a broker of Apache Kafka {REFERENCE.name} has no such property"
-"""The warning for an unknown property, which a broker ignores with a warning too
-(AbstractConfig.logUnused).
-"""
 BEFORE_4: Final = "Kafka 4 has no such property any more"
 """The warning for properties that an old server.properties may still have."""
 
@@ -49,6 +48,50 @@ _SHARED_WORDS_MIN: Final = 3
 ZOOKEEPER: Final = "zookeeper."
 
 
+class FileReaders(msgspec.Struct, frozen=True):
+    """The releases of the brokers that read a file: several where a cluster has several."""
+
+    names: tuple[str, ...]
+    """Their names, the oldest first."""
+    rules: tuple[Rules, ...]
+
+    def have(self, row: SettingRow) -> bool:
+        """Whether one of them has the setting."""
+        return any(row.is_in(release_rules) for release_rules in self.rules)
+
+    @property
+    def without_it(self) -> str:
+        """The warning about an unknown property, which a broker ignores with a warning too
+        (AbstractConfig.logUnused).
+        """
+        return f"a broker of Apache Kafka {' or '.join(self.names)} has no such property"
+
+    @property
+    def unknown_name(self) -> str:
+        """The error about a name that is most likely misspelt."""
+        return f"no such setting here, nor property of a Kafka {' or '.join(self.names)} broker"
+
+
+def file_readers(version_texts: Sequence[str] = ()) -> FileReaders:
+    """Who reads a file.
+
+    Args:
+        version_texts: The values of ``--as-version``.
+
+    Raises:
+        ConfigError: There is no such release.
+    """
+    releases = releases_in(version_texts)
+    return FileReaders(
+        names=tuple(release.name for release in releases),
+        rules=tuple(release.rules for release in releases),
+    )
+
+
+REFERENCE_READERS: Final = file_readers()
+"""Brokers of the reference release."""
+
+
 @cache
 def listener_properties() -> frozenset[str]:
     """Properties that ``txnsim.config._listeners`` reads: where clients connect."""
@@ -66,21 +109,22 @@ def _read_by(reader: str) -> frozenset[str]:
 
 
 @cache
-def known_properties() -> frozenset[str]:
-    """Names of all properties that a broker of the reference release knows."""
-    return frozenset(row.name for row in setting_rows("broker").values() if row.is_in(LATEST))
+def known_properties(readers: FileReaders = REFERENCE_READERS) -> frozenset[str]:
+    """Names of all properties that the brokers know."""
+    return frozenset(row.name for row in setting_rows("broker").values() if readers.have(row))
 
 
-def why_without_effect(property_name: str) -> str | None:
+def why_without_effect(property_name: str, readers: FileReaders = REFERENCE_READERS) -> str | None:
     """Why a Kafka property has no effect; None if it has one or is unknown."""
-    if property_name.startswith(ZOOKEEPER):
-        return BEFORE_4
     row = setting_rows("broker").get(property_name)
     if row is None:
+        return BEFORE_4 if property_name.startswith(ZOOKEEPER) else None
+    if not readers.have(row):
+        is_gone = all(row.is_gone_in(release_rules) for release_rules in readers.rules)
+        return BEFORE_4 if is_gone else readers.without_it
+    if row.read_by:
         return None
-    if not row.is_in(LATEST):
-        return BEFORE_4 if row.until else OF_NOBODY
-    return None if row.read_by else NO_EFFECT_REASONS[row.no_effect]
+    return NO_EFFECT_REASONS[row.no_effect] if row.no_effect else OF_OLD_RELEASE
 
 
 def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -92,13 +136,15 @@ def plugin_prefixes(properties: Mapping[str, str]) -> tuple[str, ...]:
     return (*named_prefixes, *_IDLE_PREFIXES.values(), _PROVIDER_PROPERTIES)
 
 
-def nearest(name: str, other_names: Iterable[str] = ()) -> str | None:
+def nearest(
+    name: str, other_names: Iterable[str] = (), *, readers: FileReaders = REFERENCE_READERS
+) -> str | None:
     """The property that a misspelt name most likely means; None if none is similar. Similar names
     have a typing error, the same words in another order, or lack the last words.
     """
     from difflib import get_close_matches  # seldom needed
 
-    names = sorted({*known_properties(), *AUTHORIZER_PROPERTIES, *other_names})
+    names = sorted({*known_properties(readers), *AUTHORIZER_PROPERTIES, *other_names})
     close_matches = get_close_matches(name, names, n=1, cutoff=_SIMILARITY_MIN)
     if close_matches:
         return close_matches[0]

@@ -13,7 +13,8 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from txnsim.metadata.config_keys import ConfigKey, ConfigType, config_key
-from txnsim.releases.rules import LATEST
+from txnsim.metadata.settings_table import setting_rows
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.security.acls import WILDCARD
 from txnsim.security.options import FAILURE_DELAY_MS
 from txnsim.security.principal_mapping import DEFAULT
@@ -200,14 +201,15 @@ class ClusterFile(BaseModel):
 
 
 @cache
-def settings_model() -> type[BaseModel]:
-    """A model of ``txnsim.settings.Settings`` with bounds; generated, so that each setting is
-    declared once.
+def settings_model(release_rules: Rules = LATEST) -> type[BaseModel]:
+    """A model of ``txnsim.settings.Settings`` with the bounds of a release; generated, so that each
+    setting is declared once.
     """
     type_by_setting = get_type_hints(Settings)
     model_fields: dict[str, Any] = {}
     key_by_setting = {
-        field: config_key("broker", name, LATEST) for name, field in fields_by_kafka_name().items()
+        field: _key_with_bounds(name, release_rules)
+        for name, field in fields_by_kafka_name().items()
     }
     for field in msgspec.structs.fields(Settings):
         setting_type = _bounded_type(
@@ -218,6 +220,14 @@ def settings_model() -> type[BaseModel]:
         "SettingsSection", __config__=_MODEL_CONFIG, **model_fields
     )
     return model
+
+
+def _key_with_bounds(kafka_name: str, release_rules: Rules) -> ConfigKey:
+    """A setting with the valid values of a release; with the reference's if the release's
+    definition has none, as it refuses a value later then (LogConfig of 2.8).
+    """
+    has_bounds = setting_rows("broker")[kafka_name].facts_in(release_rules).valid
+    return config_key("broker", kafka_name, release_rules if has_bounds else LATEST)
 
 
 def _refuse_zero(number: int | None) -> int | None:

@@ -117,7 +117,9 @@ def in_words(detail: Any, *, model: type[BaseModel]) -> str:
         return f"expected one of {', '.join(allowed_values)}, found {in_short(value_given)}"
     if error_type in _BOUND_WORDS:
         bound_name, bound_words = _BOUND_WORDS[error_type]
-        return f"expected {bound_words} {context[bound_name]:g}, found {in_short(value_given)}"
+        bound = context[bound_name]
+        bound_text = f"{int(bound)}" if bound == int(bound) else f"{bound:g}"
+        return f"expected {bound_words} {bound_text}, found {in_short(value_given)}"
     if error_type == "string_pattern_mismatch":
         return f"expected a text of the form {context['pattern']}, found {in_short(value_given)}"
     if error_type == "value_error":

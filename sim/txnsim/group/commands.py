@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import ErrorCode
+from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.group.consumer_records import ClassicMetadata, ConsumerRecord, TopicIdPartition
 from txnsim.group.records import GroupRecord
 
@@ -150,6 +150,13 @@ class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
     """For SYNC: the generation it was armed for; for REVOCATION: the member's epoch."""
     remaining_ms: int | None = None
     """For JOIN in a group's first rebalance: how long its delay may still be extended."""
+
+
+def unexpected_timer(timer: TimerSet, group_type: str) -> InvariantViolation:
+    """The error about a timer that no group of that type arms."""
+    return InvariantViolation(
+        f"the {group_type} group {timer.group_id} has no timer {timer.kind.name}"
+    )
 
 
 def session_timer(group_id: str, member_id: str, delay_ms: int) -> TimerSet:

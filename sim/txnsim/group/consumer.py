@@ -38,6 +38,7 @@ from txnsim.group.commands import (
     TimerKind,
     TimerSet,
     session_timer,
+    unexpected_timer,
 )
 from txnsim.group.consumer_group import (
     LEFT_FOR_A_WHILE_EPOCH,
@@ -338,11 +339,17 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         late_members: dict[str, ConsumerMember] = {}
         for timer in timers:
             member = group.members.get(timer.member_id)
-            if member is None or (
-                timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation
-            ):
-                continue
-            late_members[member.member_id] = member
+            match timer.kind:
+                case TimerKind.REVOCATION:
+                    is_late = member is not None and member.member_epoch == timer.generation
+                case TimerKind.HEARTBEAT | TimerKind.JOIN | TimerKind.SYNC:
+                    is_late = True
+                case TimerKind.ASSIGNMENT:
+                    raise unexpected_timer(timer, "consumer")
+                case _:
+                    assert_never(timer.kind)
+            if member is not None and is_late:
+                late_members[member.member_id] = member
         if not late_members:
             return ConsumerOutcome()
         return self.remove_members(group, tuple(late_members.values()), None, image)

@@ -528,10 +528,9 @@ def broker_synonyms(
 def _static_value(config_name: str, settings: Settings) -> str | None:
     """The value of a config in the broker's file; None if the file does not set it."""
     field = _FIELD_OF.get(config_name)
-    if field is None:
-        return settings_module.values_without_effect(settings).get(config_name)
-    is_written = settings_module.is_explicit(settings, field)
-    return text(getattr(settings, field)) if is_written else None
+    if field is not None and settings_module.is_explicit(settings, field):
+        return text(getattr(settings, field))
+    return settings_module.values_without_effect(settings).get(config_name)
 
 
 def _is_overlaid(

@@ -115,9 +115,11 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def is_in(self, release_rules: Rules) -> bool:
         """Whether the release with these rules has the setting."""
-        return _is_reached(self.since, release_rules) and (
-            not self.until or numbers(release_rules.version)[:2] <= numbers(self.until)
-        )
+        return _is_reached(self.since, release_rules) and not self.is_gone_in(release_rules)
+
+    def is_gone_in(self, release_rules: Rules) -> bool:
+        """Whether an earlier release was the last one that had the setting."""
+        return bool(self.until) and numbers(release_rules.version)[:2] > numbers(self.until)
 
     def facts_in(self, release_rules: Rules) -> SettingRow:
         """The row with the facts of a release. Of a release that lacks the setting it has those of

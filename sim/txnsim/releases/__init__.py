@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from txnsim.releases._catalog import fleet_from, release_named
+from txnsim.releases._catalog import fleet_from, release_named, releases_in
 from txnsim.releases._fleet import Fleet
 from txnsim.releases._kafka import REFERENCE, RELEASES
 from txnsim.releases._release import FeatureRange, Release
@@ -27,4 +27,5 @@ __all__ = [
     "Rules",
     "fleet_from",
     "release_named",
+    "releases_in",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from txnsim.errors import ConfigError
 from txnsim.releases._fleet import Fleet
-from txnsim.releases._kafka import RELEASES
+from txnsim.releases._kafka import REFERENCE, RELEASES
 from txnsim.releases._release import Release
 from txnsim.types import BrokerId
 
@@ -21,6 +21,24 @@ def release_named(release_name: str) -> Release:
     if release is None:
         raise ConfigError(f"there is no release {release_name!r} here, only {', '.join(RELEASES)}")
     return release
+
+
+def releases_in(version_texts: Iterable[str]) -> tuple[Release, ...]:
+    """The releases that brokers may run with these values of ``--as-version``, oldest first. The
+    reference is one of them unless a value says what all brokers run.
+
+    Raises:
+        ConfigError: There is no such release.
+    """
+    default = REFERENCE
+    broker_releases: list[Release] = []
+    for broker, release_name in _split_texts(version_texts):
+        if broker is not None:
+            broker_releases.append(release_named(release_name))
+        else:
+            default = release_named(release_name)
+    names = {default.name, *(release.name for release in broker_releases)}
+    return tuple(release for name, release in RELEASES.items() if name in names)
 
 
 def fleet_from(
@@ -46,17 +64,22 @@ def fleet_from(
     known_ids = range(1, broker_count + 1) if broker_ids is None else broker_ids
     fleet.first = BrokerId(min(known_ids, default=fleet.first))
     broker_releases: list[tuple[BrokerId, Release]] = []
-    for version_text in (
-        wish_part.strip() for wish in version_texts for wish_part in wish.split(",")
-    ):
-        broker, separator, release_name = version_text.rpartition("=")
-        release = release_named(release_name.strip())
-        if not separator:
+    for broker, release_name in _split_texts(version_texts):
+        release = release_named(release_name)
+        if broker is None:
             fleet.default = release
-        elif broker.strip().isdigit() and int(broker) in known_ids:
+        elif broker.isdigit() and int(broker) in known_ids:
             broker_releases.append((BrokerId(int(broker)), release))
         else:
-            raise ConfigError(f"as version {version_text}: there is no broker {broker.strip()!r}")
+            raise ConfigError(f"as version {broker}={release_name}: there is no broker {broker!r}")
     for broker_id, release in broker_releases:
         fleet.assign(broker_id, release)
     return fleet
+
+
+def _split_texts(version_texts: Iterable[str]) -> Iterator[tuple[str | None, str]]:
+    """Each part of the values as a broker, None for all brokers, and the name of its release."""
+    for version_text in version_texts:
+        for version_part in version_text.split(","):
+            broker, separator, release_name = version_part.rpartition("=")
+            yield broker.strip() if separator else None, release_name.strip()

@@ -7,7 +7,7 @@ import sys
 import time  # noqa: TID251 - measures the CPU time of a pure function
 import tracemalloc
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import jsonschema
 import pytest
@@ -28,7 +28,7 @@ from txnsim.config.json_schema import cluster_schema
 from txnsim.config.yaml_bounds import DEPTH_MAX, read_mapping
 from txnsim.errors import ConfigError
 from txnsim.server.options import ClusterOptions
-from txnsim.settings import DEFAULTS, documentation
+from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
 # Files to settings: what a file means, and how precisely a wrong one is refused.
 
@@ -190,6 +190,69 @@ listener.name.other.ssl.keystore.type=PEM
         "s.properties:9: listener.name.other.ssl.keystore.type: there is no listener other, only "
         "sasl_ssl",
     ]
+
+
+WARMUPS: Final = "group.streams.num.warmup.replicas"
+"""A setting since 4.4."""
+
+
+@pytest.mark.parametrize(
+    ("file_name", "text"),
+    [
+        ("s.properties", f"{WARMUPS}=1\nnum.partitions=3\n"),
+        ("kafka.yaml", f"settings: {{{WARMUPS}: 1, num.partitions: 3}}\n"),
+        ("ours.yaml", f"settings: {{{WARMUPS.replace('.', '_')}: 1, num_partitions: 3}}\n"),
+    ],
+)
+def test_a_setting_that_the_release_does_not_have_is_ignored_with_a_warning(
+    file_name: str, text: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, file_name, text)
+    config = load(path, as_version=("4.3",))
+    assert config.warnings == (
+        f"{path}: without effect, because a broker of Apache Kafka 4.3 has no such property: "
+        f"{WARMUPS}",
+    )
+    assert config.settings.group_streams_num_warmup_replicas == (
+        DEFAULTS.group_streams_num_warmup_replicas
+    )
+    assert config.settings.num_partitions == 3
+    assert values_without_effect(config.settings) == {WARMUPS: "1"}
+    for as_version in ((), ("4.4",), ("4.3,2=4.4",), ("2=4.3",), ("4.3", "4.5")):
+        config = load(path, as_version=as_version)
+        assert config.warnings == (), as_version
+        assert config.settings.group_streams_num_warmup_replicas == 1, as_version
+
+
+def test_the_release_that_a_file_names_reads_it_unless_the_command_line_names_another(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, "a.yaml", f"as_version: '4.3'\nsettings: {{{WARMUPS}: 1}}\n")
+    assert "Apache Kafka 4.3 has no such" in load(path).warnings[0]
+    assert load(path, as_version=("4.4",)).warnings == ()
+    assert load(path, as_version=("2=4.4",)).warnings == ()
+    path = write(tmp_path, "b.yaml", "brokers: 1\nas_version: '4.7'\n")
+    (problem,) = problems(path)
+    assert problem.startswith("b.yaml:2: as_version: there is no release '4.7' here, only ")
+
+
+def test_the_bounds_of_a_value_are_those_of_the_release(tmp_path: Path) -> None:
+    path = write(tmp_path, "small.properties", "log.segment.bytes=100\n")
+    complaint = "small.properties:1: log.segment.bytes: expected at least 1048576, found 100"
+    assert problems(path) == [complaint]
+    assert load(path, as_version=("3.9",)).settings.segment_bytes == 100
+    with pytest.raises(ConfigError, match="expected at least 1048576"):
+        load(path, as_version=("3.9,2=4.0",))
+    # A definition without bounds (2.8) is no leave for any value: LogConfig refuses it there.
+    path = write(tmp_path, "ratio.properties", "log.cleaner.min.cleanable.ratio=.25\n")
+    assert load(path, as_version=("2.8",)).settings.log_cleaner_min_cleanable_ratio == 0.25
+    path = write(tmp_path, "ratio.properties", "log.cleaner.min.cleanable.ratio=1.5\n")
+    with pytest.raises(ConfigError, match=r"expected at most 1, found 1\.5"):
+        load(path, as_version=("2.8",))
+    path = write(tmp_path, "threads.properties", "remote.log.manager.copier.thread.pool.size=-1\n")
+    with pytest.raises(ConfigError, match="Value must be at least 1"):
+        load(path)
+    assert load(path, as_version=("3.9",)).brokers is None
 
 
 def test_a_setting_of_no_scalar_type_is_refused(tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from txnsim.config import _kafka_names, load, settings_of
+from txnsim.config import _files, _kafka_names, load, settings_of
 from txnsim.config._kafka_names import (
     AUTHORIZER_PROPERTIES,
     BEFORE_4,
-    OF_NOBODY,
+    OF_OLD_RELEASE,
+    REFERENCE_READERS,
+    file_readers,
     known_properties,
     listener_properties,
     nearest,
@@ -36,7 +38,7 @@ from txnsim.config.presets import PRESETS, preset_named, with_preset
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.metadata.configs import SECRET
-from txnsim.metadata.settings_table import setting_rows
+from txnsim.metadata.settings_table import NO_EFFECT_REASONS, setting_rows
 from txnsim.server.security_demo import Authority
 from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
@@ -247,8 +249,18 @@ def test_a_property_of_before_kafka_4_is_taken_and_has_a_reason(property_name: s
     assert property_name not in known_properties()
 
 
+def test_a_property_of_before_kafka_4_has_no_use_in_its_own_release_either() -> None:
+    readers = file_readers(("3.9",))
+    assert why_without_effect("zookeeper.connect", readers) == OF_OLD_RELEASE
+    assert why_without_effect("auto.include.jmx.reporter", file_readers(("2.8",))) == (
+        "a broker of Apache Kafka 2.8 has no such property"
+    )
+    assert "zookeeper.connect" in known_properties(readers)
+    assert "zookeeper.connect" in known_properties(file_readers(("1=3.9",)))
+
+
 @pytest.mark.parametrize("reader", ["", "settings"])
-def test_a_property_of_a_newer_release_is_one_of_nobody(
+def test_a_property_of_a_newer_release_is_read_by_that_release_alone(
     reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     newer = msgspec.structs.replace(
@@ -257,10 +269,19 @@ def test_a_property_of_a_newer_release_is_one_of_nobody(
     newer = msgspec.structs.replace(newer, read_by=reader, no_effect="" if reader else "event-loop")
     rows = {**setting_rows("broker"), newer.name: newer}
     monkeypatch.setattr(_kafka_names, "setting_rows", lambda _scope: rows)
-    assert why_without_effect(newer.name) == OF_NOBODY
+    # The names are kept for the process, and this one must not be.
+    monkeypatch.setattr(_kafka_names, "known_properties", known_properties.__wrapped__)
+    monkeypatch.setattr(_files, "known_properties", known_properties.__wrapped__)
+    unknown_text = "a broker of Apache Kafka 4.4 has no such property"
+    assert why_without_effect(newer.name) == REFERENCE_READERS.without_it == unknown_text
     file = tmp_path / "server.properties"
     file.write_text("num.new.threads=3\n")
-    assert load(file).warnings == (f"{file}: without effect, because {OF_NOBODY}: num.new.threads",)
+    ignored = f"{file}: without effect, because {unknown_text}: num.new.threads"
+    assert load(file).warnings == load(file, as_version=("4.4",)).warnings == (ignored,)
+    idle = f"{file}: without effect, because {NO_EFFECT_REASONS['event-loop']}: num.new.threads"
+    for as_version in (("4.5",), ("1=4.5",), ("4.4", "4.5"), ("4.4,2=4.5",)):
+        warnings = load(file, as_version=as_version).warnings
+        assert warnings == (() if reader else (idle,)), as_version
 
 
 def test_an_unknown_property_has_no_reason() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group._consumer_members import check_heartbeat
 from txnsim.group._member_counts import REGEXES_MAX
 from txnsim.group.commands import (
@@ -391,6 +391,17 @@ def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> N
     assert too_late(driver, revocation("x", 0)).records == ()
     driver.take(too_late(driver, revocation("a", 2)))
     assert SubscriptionDeleted(group_id="g", member_id="a") in driver.log
+
+
+def test_a_timer_that_no_consumer_group_has_is_a_bug_also_of_a_member_that_is_gone() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    for member_id in ("a", "gone"):
+        delay = TimerSet(
+            kind=TimerKind.ASSIGNMENT, group_id="g", member_id=member_id, delay_ms=1_000
+        )
+        with pytest.raises(InvariantViolation, match="the consumer group g has no timer ASSIGN"):
+            too_late(driver, session("a"), delay)
 
 
 # Static members

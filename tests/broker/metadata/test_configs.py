@@ -767,6 +767,16 @@ def test_what_a_release_does_not_know_is_told_without_its_value() -> None:
     assert described_names("", keys=keys, image=image, settings=settings) == ()
 
 
+def test_a_setting_that_no_broker_has_is_told_as_one_of_the_file_that_is_unknown() -> None:
+    newer = "group.streams.num.warmup.replicas"
+    settings = settings_from_values({}, {newer: "1"})
+    keys = broker_configs(RELEASES["4.3"].rules)
+    assert newer in described_names("1", keys=keys, image=cluster(), settings=settings)
+    config_value = broker_value(newer, scope="1", image=cluster(), settings=settings, keys=keys)
+    assert (config_value.type, config_value.value) == (ConfigType.UNKNOWN, None)
+    assert (config_value.source, config_value.is_sensitive) == (STATIC, True)
+
+
 def test_a_broker_tells_its_own_numbers_and_addresses() -> None:
     image = cluster()
     own_id = min(image.brokers)

@@ -33,7 +33,7 @@ from tests.support.within_environment import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import TopicToCreate
-from txnsim.coordinators.group.service import OffsetTrace, PositionNow
+from txnsim.coordinators.group._offset_trace import OffsetTrace, PositionNow
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint

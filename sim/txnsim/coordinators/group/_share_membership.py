@@ -11,15 +11,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, assert_never
 
 import msgspec
 
+from txnsim.coordinators.group._group_timers import GroupTimers
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites, with_names
-from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.commands import HeartbeatReply, TimerSet
+from txnsim.group.commands import HeartbeatReply, TimerKind, TimerSet, unexpected_timer
 from txnsim.group.consumer_group import LEFT_EPOCH
 from txnsim.group.consumer_records import ShareRecord
 from txnsim.group.records import GroupRecord
@@ -185,10 +185,16 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
     def _remove_silent_members(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Remove members whose sessions have expired."""
         for timer in timers:
-            operation = self._operation(
-                shard, timer.group_id, partial(self._decide_removal, shard, timer)
-            )
-            self.timers.write(operation, (timer,), self._remove_silent_members)
+            match timer.kind:
+                case TimerKind.HEARTBEAT:
+                    operation = self._operation(
+                        shard, timer.group_id, partial(self._decide_removal, shard, timer)
+                    )
+                    self.timers.write(operation, (timer,), self._remove_silent_members)
+                case TimerKind.ASSIGNMENT | TimerKind.JOIN | TimerKind.REVOCATION | TimerKind.SYNC:
+                    raise unexpected_timer(timer, "share")
+                case _:
+                    assert_never(timer.kind)
 
     def _decide_removal(
         self, shard: GroupShard, timer: TimerSet

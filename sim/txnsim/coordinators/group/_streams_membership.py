@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
+from txnsim.coordinators.group._group_timers import GroupTimers
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
-from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._streams_trace import StreamsTrace
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
-from txnsim.group.commands import TimerKind, TimerSet
+from txnsim.group.commands import TimerKind, TimerSet, unexpected_timer
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import Group
@@ -199,11 +199,17 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Handle expired sessions, revocations or the delay of a first assignment."""
         for timer in timers:
-            pace = None
-            decide_in_steps = partial(self._remove_late_member, shard, timer)
-            if timer.kind is TimerKind.ASSIGNMENT:
-                pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-                decide_in_steps = partial(self._end_delay, shard, timer.group_id)
+            pace: Pace | None = None
+            match timer.kind:
+                case TimerKind.ASSIGNMENT:
+                    pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+                    decide_in_steps = partial(self._end_delay, shard, timer.group_id)
+                case TimerKind.HEARTBEAT | TimerKind.REVOCATION:
+                    decide_in_steps = partial(self._remove_late_member, shard, timer)
+                case TimerKind.JOIN | TimerKind.SYNC:
+                    raise unexpected_timer(timer, "streams")
+                case _:
+                    assert_never(timer.kind)
             operation = self._operation(shard, timer.group_id, decide_in_steps)
             self.timers.write(operation, (timer,), self._fire, pace=pace)
 

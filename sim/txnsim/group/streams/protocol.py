@@ -10,12 +10,19 @@ Counterpart in Kafka: the streams half of GroupMetadataManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import assert_never
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._topics_hash import topics_hash
-from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session_timer
+from txnsim.group.commands import (
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+    session_timer,
+    unexpected_timer,
+)
 from txnsim.group.consumer_group import LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._java_order import java_order
 from txnsim.group.streams._members import (
@@ -242,9 +249,16 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         at the timer's epoch).
         """
         member = group.members.get(timer.member_id)
-        if member is None:
-            return StreamsOutcome()
-        if timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation:
+        match timer.kind:
+            case TimerKind.REVOCATION:
+                is_late = member is not None and member.member_epoch == timer.generation
+            case TimerKind.HEARTBEAT:
+                is_late = True
+            case TimerKind.ASSIGNMENT | TimerKind.JOIN | TimerKind.SYNC:
+                raise unexpected_timer(timer, "streams")
+            case _:
+                assert_never(timer.kind)
+        if member is None or not is_late:
             return StreamsOutcome()
         return self.remove_member(group, member, None)
 

@@ -11,8 +11,8 @@ from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.streams_groups import counting_image, heartbeat
 from tests.support.within_environment import within
 from txnsim.coordinators._write_operation import DecisionLines
+from txnsim.coordinators.group._group_timers import RETRY_MS
 from txnsim.coordinators.group._group_writes import GroupWrite, GroupWrites
-from txnsim.coordinators.group._membership import RETRY_MS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.records import GroupRecord, OffsetDeleted
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, LOOKS, Pace

@@ -13,10 +13,10 @@ from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, HOME, GroupBench, run_groups
 from tests.support.within_environment import within
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators.group._membership import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
+from txnsim.coordinators.group._group_timers import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
+from txnsim.coordinators.group._offset_trace import OffsetTrace, PositionNow
 from txnsim.coordinators.group._writer import coordinator_error
-from txnsim.coordinators.group.service import OffsetTrace, PositionNow
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group._offsets import LATEST
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, TimerCancelled, TimerKind, TimerSet
@@ -922,3 +922,31 @@ async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(
     assert (await waits).member_epoch == group_bench.group().assignment_epoch
     assert len(group_bench.log.batches) == written + 1
     assert set(group_bench.group().target) == {*members, "last"}
+
+
+FOREIGN_TIMERS = [
+    *(("classic", kind) for kind in (TimerKind.ASSIGNMENT, TimerKind.REVOCATION)),
+    *(("share", kind) for kind in TimerKind if kind is not TimerKind.HEARTBEAT),
+    *(("streams", kind) for kind in (TimerKind.JOIN, TimerKind.SYNC)),
+]
+"""Types of groups and the timers that they do not have."""
+
+
+@pytest.mark.parametrize(("group_type", "kind"), FOREIGN_TIMERS)
+def test_a_timer_that_a_group_does_not_have_is_a_bug(group_type: str, kind: TimerKind) -> None:
+    async def fire(group_bench: GroupBench) -> None:
+        await group_bench.join()
+        shard = group_bench.groups._shard_of(GROUP)
+        assert isinstance(shard, GroupShard)
+        groups = group_bench.groups
+        on_fire = {
+            "classic": groups.members._fire,
+            "share": groups.shares._remove_silent_members,
+            "streams": groups.streams._fire,
+        }[group_type]
+        timer = TimerSet(kind=kind, group_id=GROUP, member_id="a", delay_ms=1_000)
+        reason = f"the {group_type} group {GROUP} has no timer {kind.name}"
+        with pytest.raises(InvariantViolation, match=reason):
+            on_fire(shard, (timer,))
+
+    run_groups(fire)

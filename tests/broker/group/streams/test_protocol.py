@@ -17,7 +17,7 @@ from tests.support.streams_groups import (
     have_same_log,
     tasks,
 )
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
 from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams._records import (
@@ -361,6 +361,18 @@ def test_without_warmups_no_target_is_remembered() -> None:
 
 
 # Leaving, sessions
+
+
+@pytest.mark.parametrize("kind", [TimerKind.ASSIGNMENT, TimerKind.JOIN, TimerKind.SYNC])
+def test_a_timer_that_no_member_of_a_streams_group_has_is_a_bug(kind: TimerKind) -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    for member_id in ("a", "gone"):
+        timer = TimerSet(kind=kind, group_id="g", member_id=member_id, delay_ms=1_000)
+        with pytest.raises(
+            InvariantViolation, match=f"the streams group g has no timer {kind.name}"
+        ):
+            driver.protocol.remove_late_member(driver.group, timer)
 
 
 def test_who_leaves_makes_room() -> None:
