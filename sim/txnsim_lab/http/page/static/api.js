@@ -176,15 +176,19 @@ export async function followLiveTrace() {
   }
 }
 
+/** Whether the address leads to a run or a lesson, and not to the live cluster. */
+export const isRunLinked = () => /[#&](run|lesson)=/.test(location.hash);
+
 /** The live cluster's present is asked for again after so long, and after REST_FACTOR times as long as the answer took. */
 const PRESENT_INTERVAL_MS = 1000, PRESENT_REST_FACTOR = 3;
 
 /** Ask again and again, one question at a time, how far the live cluster is: so the page knows how far it is behind,
  *  also where the stream of events is slow, and notices that recording has been switched off or on. */
 export async function followPresent() {
+  const isMeant = { connecting: !isRunLinked(), live: true, off: true };
   for (let tookMs = 0, waitMs = 0; ; waitMs = Math.max(PRESENT_INTERVAL_MS, PRESENT_REST_FACTOR * tookMs)) {
     if (waitMs) await new Promise((resolve) => setTimeout(resolve, waitMs)); // at first it is asked at once: reading a long trace takes seconds
-    if (traceOrigin.value.kind !== "live" || !["connecting", "live", "off"].includes(connectionState.value) || document.hidden) continue;
+    if (traceOrigin.value.kind !== "live" || !isMeant[connectionState.value] || document.hidden) continue;
     const startMs = performance.now();
     const lateTimer = setInterval(() => (unansweredMs.value = performance.now() - startMs), PRESENT_INTERVAL_MS);
     try {

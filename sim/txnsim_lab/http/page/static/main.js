@@ -4,7 +4,7 @@
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { followAddress } from "./address.js";
-import { explainEvent, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
+import { isRunLinked, explainEvent, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEY_BINDINGS, onKey, toggleOverlay, availableViews } from "./keys.js";
 import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./player.js";
@@ -244,7 +244,7 @@ else if (isSite) startSimulator();
 else await openSession();
 globalThis.__ready = performance.now();
 if (!packedRuns) {
-  const showsLiveCluster = !/[#&](run|lesson)=/.test(location.hash);
+  const showsLiveCluster = !isRunLinked();
   if (showsLiveCluster) void followLiveTrace();
   if (!isSite) void followPresent();
   await followAddress();

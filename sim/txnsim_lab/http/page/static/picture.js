@@ -19,7 +19,7 @@ const MARKER_LABELS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
 /** Facts of questions that the coordinator's states would give away. Its sentence is hidden for every question. */
 const FACTS_SHOWN_BY_STATES = new Set(["state", "epoch", "markers"]);
 const NO_COORDINATOR = { where: "", spans: [] };
-const NO_WORDS = { applications: {}, coordinators: {}, markers: {} };
+const NO_WORDS = { applications: Object.create(null), coordinators: Object.create(null), markers: Object.create(null) };
 /** Facts of questions that the batches of a log would give away. */
 const FACTS_SHOWN_BY_BATCHES = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };

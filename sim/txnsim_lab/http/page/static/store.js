@@ -213,6 +213,8 @@ const momentIndex = computed(() => {
   const newestIndex = shownIndex.value;
   return (cursorIndex.value === null && explanation.value?.isNewest ? indexOfPosition(explanation.value.at) : undefined) ?? newestIndex;
 });
+/** The words of an explanation in tables without a prototype: their keys are names that users give. */
+const inSafeTables = (words) => Object.fromEntries(Object.entries(words ?? {}).map(([kind, table]) => [kind, Object.assign(Object.create(null), table)]));
 /** What all views that judge show: one event, the state after it, and the server's explanation of that very event.
  *  `said`, the explanation, is null until it has arrived, and where there is none: `error` tells why. */
 export const judgedMoment = computed(() => {
@@ -223,7 +225,7 @@ export const judgedMoment = computed(() => {
   const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
   const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
   // The trace changes its newest state with the next event; what is shown must not change.
-  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
+  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement && { ...momentJudgement, words: inSafeTables(momentJudgement.words) }, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 
