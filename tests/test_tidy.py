@@ -38,7 +38,9 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/runtime/blocking_world.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/_book/*.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/*.py": "tests/lab/conformance/test_conformance.py",
-    "sim/txnsim/coordinators/group/_classic_membership.py": "tests/broker/coordinators/group/test_membership.py",
+    "sim/txnsim/coordinators/group/_classic*.py": (
+        "tests/broker/coordinators/group/test_membership.py"
+    ),
     "sim/txnsim_lab/exploration/_conductor.py": "tests/lab/exploration/test_deepening.py",
     "sim/txnsim_lab/cli/_traces/cut_off.py": "tests/test_judging_commands.py",
     "sim/txnsim_lab/cli/_incident.py": "tests/lab/scenario/test_incidents.py",

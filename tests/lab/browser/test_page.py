@@ -322,7 +322,8 @@ def test_every_field_that_a_rule_has_is_in_the_form(
         },
         {
             "id": "last", "point": "client.request", "client_id": "app",
-            "client_instance_id": "q80DZSmwTU-UDSGqKDIy0A", "transactional_id": "app", "action": {"do": "drop"},
+            "client_instance_id": "q80DZSmwTU-UDSGqKDIy0A", "transactional_id": "app",
+            "action": {"do": "drop"},
         },
         {
             "id": "all else", "point": "peer.request", "api": "WriteTxnMarkers", "broker": 2,
