@@ -275,7 +275,7 @@ def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(
         page = new_page(f"{url}project/{link[1]}")
         page.get_by_text("The judges found").wait_for()
         page.wait_for_function(EXPLAINED)
-        decided = "() => __page['stage.js'].decisive(__page['store.js'].violations.value)"
+        decided = "() => __page['store.js'].indexOfPosition(__page['store.js'].telltalePosition())"
         assert page.evaluate("() => __sim.at.value") == page.evaluate(decided)
 
 
