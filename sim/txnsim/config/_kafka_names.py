@@ -73,7 +73,7 @@ class FileReaders(msgspec.Struct, frozen=True):
 
 
 def file_readers(version_texts: Sequence[str] = ()) -> FileReaders:
-    """Who reads a file.
+    """The brokers that read a configuration file, by their releases.
 
     Args:
         version_texts: The values of ``--as-version``.

@@ -116,7 +116,7 @@ def refuse_addition(txn: TxnMetadata) -> Rejection:
 def refuse_verification(
     txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
 ) -> Rejection:
-    """What a leader is told that asks for a kept transaction: nothing more may be written."""
+    """The error for a leader that verifies a kept transaction: no producer may write to it."""
     return _refuse_stranger(txn, producer_id, producer_epoch) or _only_ended(txn)
 
 

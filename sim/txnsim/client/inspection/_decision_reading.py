@@ -38,7 +38,7 @@ Progress = Callable[[str], object]
 
 
 class _HeldDecision(NamedTuple):
-    """A decision whose transaction is not complete yet."""
+    """A decision without its completion, with the partitions that it lists."""
 
     places: Sequence[EpochPlace]
     decision: AuditedDecision
