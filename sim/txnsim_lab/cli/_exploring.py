@@ -13,7 +13,7 @@ from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.shell_text import arguments, command_line, option
-from txnsim_lab.cli._simulating.simulate import duration_of, switches_of
+from txnsim_lab.cli._simulating.simulate import add_cluster_choices, duration_of, switches_of
 
 if TYPE_CHECKING:
     from txnsim_lab.exploration.deepening import AnomalyFound, ExplorationResult
@@ -38,14 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an exploration, the story it belongs to, or a file; without one they are listed",
     )
     parser.add_argument("--mode", choices=MODES, help="verification and transaction protocol")
-    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
-    parser.add_argument(
-        "--rules",
-        action="append",
-        default=[],
-        metavar="NAME=on|off",
-        help="turn a switch of docs/releases.md; may be repeated",
-    )
+    add_cluster_choices(parser)
     parser.add_argument(
         "--bounds",
         action="append",
@@ -99,7 +92,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(known: dict[str, Exploration], args: argparse.Namespace) -> int:
     if args.json:
-        TERMINAL.json([{"name": it.name, "title": it.title, "of": it.of} for it in known.values()])
+        TERMINAL.json(
+            [
+                {"name": exploration.name, "title": exploration.title, "of": exploration.of}
+                for exploration in known.values()
+            ]
+        )
         return 0
     width = max(map(len, known))
     for name, exploration in known.items():
@@ -162,7 +160,9 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
             {
                 "way": text_of_way(replayed.way),
                 "steps": list(replayed.steps),
-                "findings": [{"kind": it.kind, "because": it.because} for it in findings],
+                "findings": [
+                    {"kind": finding.kind, "because": finding.because} for finding in findings
+                ],
             }
         )
     else:
@@ -192,7 +192,10 @@ def _lines(
         verdict = "These are all ways within the bounds."
         yield verdict if result.anomalies else f"{verdict} None leaves an anomaly."
     elif not result.anomalies:
-        yield "Nothing was found so far. Not all ways were followed: give it more --time."
+        yield (
+            "Nothing was found so far. Not all ways were followed: give it more --time, or more"
+            " --deviations."
+        )
     if result.largest.broken:
         yield f"{result.largest.broken} processes ended without a result: their ways are missing."
 
@@ -201,9 +204,8 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
     from txnsim_lab.exploration.way import text_of_way
 
     yield f"{', '.join(anomaly.kinds)}, at {anomaly.ends} ends: {anomaly.because}"
-    deviating_steps = {deviation.option_name for deviation in anomaly.way}
-    for number, step in enumerate(anomaly.steps, 1):
-        yield f"  {'*' if step in deviating_steps else ' '} {number:2}  {step}"
+    for index, step in enumerate(anomaly.steps):
+        yield f"  {'*' if index in anomaly.deviating_steps else ' '} {index + 1:2}  {step}"
     named = (("--mode", args.mode), ("--as-version", args.as_version))
     choices = [
         *(part for name, value in named if value is not None for part in option(name, value)),

@@ -80,6 +80,8 @@ class Conductor:
         """What was chosen so far that does not happen on a quiet network."""
         self.steps: list[str] = []
         """All that has happened."""
+        self.deviating_steps: list[int] = []
+        """Indexes of the steps that do not happen on a quiet network."""
         self._exploration = exploration
         self._chooser = chooser
         self._choice_count = 0
@@ -129,6 +131,7 @@ class Conductor:
         option = options[index]
         if index:
             self.way.append(Deviation(self._choice_count, option))
+            self.deviating_steps.append(len(self.steps))
         self._choice_count += len(options) > 1
         self.steps.append(option)
         return traffic.carry_out(option)

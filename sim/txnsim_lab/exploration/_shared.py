@@ -84,6 +84,11 @@ class Lanes:
         for lane in range(1, lanes):
             self.give_back(lane)
 
+    def close(self) -> None:
+        """Close the pipe that the lanes lie in."""
+        os.close(self._read_end)
+        os.close(self._write_end)
+
     def take(self) -> int | None:
         """A lane that is free; None if none is."""
         try:

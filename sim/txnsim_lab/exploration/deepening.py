@@ -15,8 +15,8 @@ from txnsim_lab.exploration.model import Exploration
 from txnsim_lab.exploration.search import FoundEnd, SearchResult, replay, search
 from txnsim_lab.exploration.way import Way
 
-DEVIATIONS_STEPWISE: Final = 3
-"""Up to so many deviations are searched one by one."""
+STEPWISE_LIMITS: Final = (0, 1, 2, 3, None)
+"""Limits of deviations, one search after the other; None is no limit."""
 SHORTENED_MAX: Final = 12
 """Ways with more deviations are not shortened: each try is a run."""
 
@@ -34,6 +34,8 @@ class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
     way: Way
     steps: tuple[str, ...]
     """All that happens on that way, one step for each message that arrives."""
+    deviating_steps: tuple[int, ...]
+    """Indexes of the steps that do not happen on a quiet network."""
 
 
 class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,9 +76,8 @@ def explore(
     start_ms = monotonic_ms()
     searches: list[tuple[int | None, SearchResult]] = []
     found: list[FoundEnd] = []
-    for limit in (*range(DEVIATIONS_STEPWISE + 1), None):
-        if deviations_max is not None and (limit is None or limit > deviations_max):
-            break
+    limits = STEPWISE_LIMITS if deviations_max is None else range(deviations_max + 1)
+    for limit in limits:
         left_s = None if seconds_max is None else seconds_max - (monotonic_ms() - start_ms) / 1_000
         if left_s is not None and left_s <= 0:
             break
@@ -114,6 +115,7 @@ def _anomalies(exploration: Exploration, found: list[FoundEnd]) -> list[AnomalyF
                 ends=len({found_end.way for found_end in found_ends}),
                 way=shortest.way,
                 steps=shortest.steps,
+                deviating_steps=shortest.deviating_steps,
             )
         )
     return anomalies

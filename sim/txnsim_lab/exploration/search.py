@@ -12,6 +12,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Final, NoReturn
 
 import msgspec
@@ -46,7 +47,9 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a search has come to."""
 
     states: int
-    """States in which more than one thing could happen, each counted once."""
+    """States that were searched, each counted once: more than one thing could happen, or the run
+    ended.
+    """
     choices: int
     """Choices that were followed."""
     ends: int
@@ -96,7 +99,13 @@ class _Forking:
         if left is not None:
             # What may still deviate depends on what is late, and so on the order of the options.
             fingerprint = int.from_bytes(digest_of(fingerprint, left, options), "big") or 1
-        if not self._states.add(fingerprint):
+        try:
+            is_new = self._states.add(fingerprint)
+        except MemoryError:  # no finding of the run: its ways are missing
+            self._counters.count("broken", self._lane)
+            self._counters.stop()
+            self.leave()
+        if not is_new:
             self._counters.count("known", self._lane)
             self.leave()
         self._counters.count("states", self._lane)
@@ -180,7 +189,11 @@ def search(
     """
     states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
-    with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as failures:
+    with (
+        closing(lane_pool),
+        tempfile.TemporaryFile() as results,
+        tempfile.TemporaryFile() as failures,
+    ):
         root = os.fork()
         if root == 0:
             try:
@@ -249,6 +262,8 @@ class ReplayedWay(msgspec.Struct, frozen=True):
     way: Way
     """What came of it: a choice that did not fit is left out."""
     steps: tuple[str, ...]
+    deviating_steps: tuple[int, ...]
+    """Indexes of the steps that do not happen on a quiet network."""
     played: PlayedRun
 
 
@@ -258,4 +273,6 @@ def replay(
     """Play one way, as far as it fits."""
     conductor = Conductor(exploration, GivenWay(way))
     played = play(exploration.plan, trace_level=trace_level, director=conductor)
-    return ReplayedWay(tuple(conductor.way), tuple(conductor.steps), played)
+    return ReplayedWay(
+        tuple(conductor.way), tuple(conductor.steps), tuple(conductor.deviating_steps), played
+    )

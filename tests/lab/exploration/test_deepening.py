@@ -43,6 +43,7 @@ def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
     found = the_anomaly(find("z27"), deviations_max=1)
     assert STUCK in found.kinds
     assert [deviation.option_name for deviation in found.way] == ["begins: broker 2 dies"]
+    assert [found.steps[index] for index in found.deviating_steps] == ["begins: broker 2 dies"]
     again = replay(find("broker-dies"), found.way)
     assert again.played.kinds == found.kinds
     assert again.steps == found.steps
@@ -70,6 +71,12 @@ def test_a_late_produce_hangs_where_nothing_is_verified() -> None:
     assert STUCK in found.kinds
     assert len(found.way) == 2
     assert any("ms pass" in step for step in found.steps)
+
+
+def test_a_limit_of_deviations_above_three_is_followed() -> None:
+    exploration = changed(find("positions"), bounds={"disturbances": 0})
+    result = explore(exploration, deviations_max=4)
+    assert [limit for limit, _ in result.searches] == [0, 1, 2, 3, 4]
 
 
 def test_time_that_is_up_ends_a_search() -> None:

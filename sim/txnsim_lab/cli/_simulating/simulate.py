@@ -71,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_run_choices(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments for the user's choices about runs."""
     parser.add_argument("--workload", metavar="MODULE:COROUTINE", help="instead of our clients")
+    add_cluster_choices(parser)
+
+
+def add_cluster_choices(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments for the release and the switches of a cluster."""
     parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
     parser.add_argument(
         "--rules",
