@@ -18,6 +18,7 @@ import structlog
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.chance import PROFILE_CERTAIN, PROFILE_DRAWN  # noqa: E402 - behind the line that has asserts rewritten
+from tests.support.interrupts import take_interrupts  # noqa: E402
 
 COLLECTED_AFTER = 50_000
 """New objects before the garbage collector looks at them: a cluster in memory has about so many."""
@@ -77,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     What is imported and collected stays: a collector that looks at it finds nothing.
     """
     gc.set_threshold(COLLECTED_AFTER)
+    take_interrupts()
     from tests.support.shared_folder import FOLDER  # behind the line that has its asserts rewritten
 
     if FOLDER not in os.environ:

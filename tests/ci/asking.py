@@ -16,6 +16,8 @@ from tests.ci.process import (
     judge_step,
     run,
 )
+from tests.support.apache_kafka import hold_lock
+from tests.support.debian import APT_LOCK
 
 PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
 """The Python of the environment that ``make test`` creates."""
@@ -54,10 +56,11 @@ def install_group(group: str, deadline: Deadline) -> PartOutcome:
 def install_debian(*packages: str, deadline: Deadline) -> PartOutcome:
     """Install Debian's packages; no failure is no check."""
     install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
-    for step in (["apt-get", "update", "-q"], install):
-        outcome = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
-        if outcome.failed:
-            return outcome
+    with hold_lock(APT_LOCK):
+        for step in (["apt-get", "update", "-q"], install):
+            outcome = judge_step(" ".join(step[:2]), run(step, deadline=deadline))
+            if outcome.failed:
+                return outcome
     return PartOutcome(0, 0)
 
 

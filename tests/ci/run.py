@@ -26,6 +26,7 @@ from tests.ci.process import Deadline, PartOutcome
 from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.chance import CERTAIN
 from tests.support.foreign_clients import ForeignClientError
+from tests.support.interrupts import take_interrupts
 from tests.support.txnsim_server import TxnsimServerError
 
 PARTS_MAX: Final = 4
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--missing", action="store_true", help="only parts that have not passed at this commit yet"
     )
     options = parser.parse_args(argv)
+    take_interrupts()
     plan = NIGHTLY if options.nightly else GATE
     if options.list:
         for part in plan.parts:

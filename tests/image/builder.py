@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.apache_kafka import CACHE, REPOSITORY, hold_lock
+from tests.support.debian import APT_LOCK
 
 TOOLS: Final = ("debootstrap", "podman", "buildah")
 PACKAGES: Final = (*TOOLS, "crun")
@@ -146,8 +147,9 @@ def install_tools() -> None:
         missing = ", ".join(tool for tool in TOOLS if shutil.which(tool) is None)
         raise ImageError(f"{missing}: not found, and only root on Debian can install them here")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-    _run(["apt-get", "update", "-q"], quiet)
-    _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES], quiet)
+    with hold_lock(APT_LOCK):
+        _run(["apt-get", "update", "-q"], quiet)
+        _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES], quiet)
 
 
 def make_base() -> None:

@@ -16,6 +16,8 @@ from typing import Final
 from tests.support.apache_kafka import CACHE, hold_lock
 
 FETCHERS: Final = ("apt-get", "dpkg-deb")
+APT_LOCK: Final = CACHE / "apt.lock"
+"""Held by who installs packages: apt-get does not wait for another one that fetches lists."""
 _TIMEOUT_S: Final = 300.0
 
 
