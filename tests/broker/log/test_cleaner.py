@@ -245,6 +245,16 @@ def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
 
+def test_an_offset_whose_batch_was_cleaned_away_has_no_time() -> None:
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    compacted_log.clean()
+    times = [compacted_log.log.batch_timestamp_at(offset) for offset in range(2)]
+    assert times == [None, NOW]
+
+
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_part_of_a_batch_goes(compression: int) -> None:
     compacted_log = Compacted()

@@ -18,6 +18,7 @@ from txnsim.txn.decision_audit import (
     AuditVerdict,
     LogReach,
     audit_epoch,
+    with_final_reach,
 )
 from txnsim.txn.marker_payment import SKEW_MS
 
@@ -241,3 +242,30 @@ def test_one_wrong_marker_is_a_finding(history: History, data: st.DataObject) ->
     ]
     states = {verdict.state for verdict in audited(history.decisions, markers)}
     assert states & {AuditState.CONTRADICTS, AuditState.NO_MARKER}
+
+
+# What is known at the end
+
+
+def final_verdict(verdict: AuditVerdict, reach: LogReach) -> AuditVerdict:
+    return with_final_reach(verdict, partition_reach=reach, coordinator_reach=reach)
+
+
+def test_a_gap_that_is_found_later_makes_a_missing_counterpart_unknown() -> None:
+    (unmarked,) = audited([decision(5)], [])
+    (lone,) = audited([], [marker(5)])
+    later_gap = LogReach(since_ms=100 * STEP_MS, why="compacted")
+    for verdict in (unmarked, lone):
+        final = final_verdict(verdict, later_gap)
+        assert (final.state, final.why) == (AuditState.UNKNOWN, "compacted")
+        assert (final.decision, final.markers) == (verdict.decision, verdict.markers)
+        assert final_verdict(verdict, WHOLE) == verdict
+        earlier_gap = LogReach(since_ms=-100 * STEP_MS - SKEW_MS, why="compacted")
+        assert final_verdict(verdict, earlier_gap) == verdict
+
+
+def test_what_was_seen_is_no_less_seen_for_a_later_gap() -> None:
+    (agreed,) = audited([decision(5)], [marker(5)])
+    later_gap = LogReach(since_ms=100 * STEP_MS, why="compacted")
+    assert agreed.state is AuditState.AGREES
+    assert final_verdict(agreed, later_gap) is agreed
