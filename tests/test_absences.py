@@ -46,7 +46,7 @@ _SENTENCES: Final = re.compile(r"(?<=[.:;!?])\s+|\s\|\s")
 
 def sentences() -> Iterator[tuple[str, str]]:
     """Page and sentence, of what users read."""
-    patterns = ("*.md", "docs/**/*.md", "helpers/*.md", "helpers/*/*.md")
+    patterns = ("*.md", "docs/**/*.md", "helpers/*.md", "helpers/**/*.md")
     paths = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
     for path in paths:
         page = path.relative_to(ROOT).as_posix()
