@@ -53,7 +53,8 @@ class Badge(msgspec.Struct, frozen=True, kw_only=True):
         import anybadge
 
         picture = anybadge.Badge(self.label, self.message, default_color=f"#{self.color}")
-        return picture.badge_svg_text.strip() + "\n"
+        svg_text: str = picture.badge_svg_text
+        return svg_text.strip() + "\n"
 
 
 def read_results(text: bytes) -> ExamRun | ConformanceResults:
@@ -68,11 +69,13 @@ def read_results(text: bytes) -> ExamRun | ConformanceResults:
         raise ResultsError(f"no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ResultsError("an object is expected, as --json of exam run or conformance prints it")
-    results_type = ConformanceResults if "answered_by" in fields else ExamRun
+    is_conformance = "answered_by" in fields
     try:
-        return msgspec.convert(fields, results_type)
+        if is_conformance:
+            return msgspec.convert(fields, ConformanceResults)
+        return msgspec.convert(fields, ExamRun)
     except msgspec.ValidationError as error:
-        command = "conformance" if results_type is ConformanceResults else "exam run"
+        command = "conformance" if is_conformance else "exam run"
         raise ResultsError(f"no results of txnsim {command} --json: {error}") from None
 
 
