@@ -1,9 +1,9 @@
-"""What consumers get that name their rack, and what followers answer them (KIP-392): asked of a real
-Kafka, whose answers are kept in ``follower_reads.jsonl``, and of the simulator.
+"""What consumers get that name their rack, and what followers answer them (KIP-392): asked of real
+brokers, whose answers are kept in ``follower_reads.jsonl``, and of the simulator.
 
 ::
 
-    python -m tests.real.follower_reads 4.4.0
+    python -m tests.real.follower_reads 4.4.0 3.9.2
 
 Three brokers in the racks a, b and c; a partition with replicas in a and b, which has a committed,
 an aborted and an open transaction. It needs Java 17 and Maven.
@@ -61,35 +61,35 @@ async def story(cluster: Cluster, *, kill: Callable[[BrokerId], Awaitable[None]]
     await admin.create_topics([NewTopic(name=PARTITION.topic, assignments=((1, 2),))])
     topic_id = (await admin.wait_for_topic(PARTITION.topic)).topic_id
     end = await _write(cluster)
-    await _wait_for_followers(cluster, topic_id, end)
+    await wait_for_followers(cluster, topic_id, end)
     answers: Answers = {}
     for version, rack, isolation in itertools.product(
         VERSIONS, ("", *RACKS, "elsewhere"), IsolationLevel
     ):
         for broker in BROKERS:
             question = f"v{version}, broker {broker}, rack {rack or 'none'}, {isolation.name}"
-            answers[question] = await _fetch(
+            answers[question] = await read_partition(
                 cluster, broker, topic_id, version=version, rack=rack, isolation=isolation
             )
     for offset in (end - 1, end, end + 1, 1_000):
-        answers[f"from {offset} of {end}"] = await _fetch(
+        answers[f"from {offset} of {end}"] = await read_partition(
             cluster, BROKERS[0], topic_id, rack="b", offset=offset
         )
-    answers["an epoch of the future"] = await _fetch(
+    answers["an epoch of the future"] = await read_partition(
         cluster, BROKERS[0], topic_id, rack="b", leader_epoch=1_000
     )
-    answers["at the end, with time to wait"] = await _fetch(
+    answers["at the end, with time to wait"] = await read_partition(
         cluster, BROKERS[0], topic_id, rack="b", offset=end, max_wait_ms=60_000
     )
     answers |= await _session(cluster, topic_id, end)
-    # Last of those that need the follower: a real leader takes it for a report of where that stands.
-    answers["as a follower"] = await _fetch(
+    # Behind what needs the follower: a real leader takes it for word of where that stands.
+    answers["as a follower"] = await read_partition(
         cluster, BROKERS[0], topic_id, rack="b", replica_id=2, version=12
     )
     await kill(BROKERS[1])
     while len((await admin.describe_partition(PARTITION)).isr) > 1:
         await pause(cluster.clock, 50)
-    answers["once the follower is out of the ISR"] = await _fetch(
+    answers["once the follower is out of the ISR"] = await read_partition(
         cluster, BROKERS[0], topic_id, rack="b"
     )
     return answers
@@ -110,10 +110,10 @@ async def _write(cluster: Cluster) -> int:
     return 5
 
 
-async def _wait_for_followers(cluster: Cluster, topic_id: Any, end: int) -> None:
+async def wait_for_followers(cluster: Cluster, topic_id: Any, end: int) -> None:
     """Until leader and follower both know that everything is replicated."""
     for broker in BROKERS[:2]:
-        while (await _fetch(cluster, broker, topic_id))["high watermark"] < end:
+        while (await read_partition(cluster, broker, topic_id))["high watermark"] < end:
             await pause(cluster.clock, 50)
 
 
@@ -122,9 +122,7 @@ async def _session(cluster: Cluster, topic_id: Any, end: int) -> Answers:
     answers: Answers = {}
     for rack in ("b", "a"):
         offset = end
-        first = await _ask(
-            cluster, BROKERS[0], topic_id, rack=rack, session=FULL, offset=offset
-        )
+        first = await _ask(cluster, BROKERS[0], topic_id, rack=rack, session=FULL, offset=offset)
         answers[f"rack {rack}: a session begins"] = _told(first)
         session_id = first.session_id
         for epoch in (1, 2):
@@ -135,7 +133,9 @@ async def _session(cluster: Cluster, topic_id: Any, end: int) -> Answers:
     return answers
 
 
-async def _fetch(cluster: Cluster, broker: BrokerId, topic_id: Any, **options: Any) -> Answers:
+async def read_partition(
+    cluster: Cluster, broker: BrokerId, topic_id: Any, **options: Any
+) -> Answers:
     answer = _told(await _ask(cluster, broker, topic_id, **options))
     assert isinstance(answer, dict)
     return answer
@@ -173,9 +173,7 @@ async def _ask(
         min_bytes=1,
         max_bytes=1 << 20,
         isolation_level=isolation,
-        topics=per_topic(
-            "FetchTopic", partitions, lambda _: row, called="topic", topic_ids=ids
-        ),
+        topics=per_topic("FetchTopic", partitions, lambda _: row, called="topic", topic_ids=ids),
         forgotten_topics_data=(),
         session_id=session[0],
         session_epoch=session[1],
@@ -209,7 +207,11 @@ def _told(response: Any) -> Answers | str:
 def play(release: str) -> Answers:
     """The answers of real brokers of a release."""
     with ApacheKafka(
-        brokers=3, version=release, racks=RACKS, properties={name: str(value) for name, value in PROPERTIES.items()}, jvm_options=("-Xmx512m",)
+        brokers=3,
+        version=release,
+        racks=RACKS,
+        properties={name: str(value) for name, value in PROPERTIES.items()},
+        jvm_options=("-Xmx512m",),
     ) as kafka:
 
         async def kill(broker: BrokerId) -> None:

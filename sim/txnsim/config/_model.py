@@ -232,9 +232,11 @@ def _key_with_bounds(kafka_name: str, release_rules: Rules) -> ConfigKey:
     return config_key("broker", kafka_name, release_rules if has_bounds else LATEST)
 
 
-def _refuse_java_class(class_name: str) -> str:
-    if class_name not in REPLICA_SELECTORS:
-        raise ValueError(f"Java classes can't be loaded; there are {' and '.join(REPLICA_SELECTORS)}")
+def _refuse_java_class(class_name: str | None) -> str | None:
+    if class_name is not None and class_name not in REPLICA_SELECTORS:
+        raise ValueError(
+            f"Java classes can't be loaded; there are {' and '.join(REPLICA_SELECTORS)}"
+        )
     return class_name
 
 
@@ -256,7 +258,7 @@ def _bounded_type(name: str, value_type: Any, key: ConfigKey | None) -> Any:
         constraints = [AfterValidator(_refuse_zero)] if name in _NONZERO_SETTINGS else []
         return Annotated[(value_type, field, *constraints)]
     if name == "replica_selector_class":
-        return Annotated[str, AfterValidator(_refuse_java_class)]
+        return Annotated[str | None, AfterValidator(_refuse_java_class)]
     if name in _PATTERNS:
         return Annotated[str, Field(pattern=_PATTERNS[name])]
     if key is not None and key.choices:
