@@ -162,9 +162,6 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
         "create.topic.policy.class.name"
     ),
     ("DEVIATIONS.md", "- A broker that is registered can't be unregistered:"): held_by(NODES),
-    ("DEVIATIONS.md", "- There is no replica.selector.class:"): has_no_effect(
-        "replica.selector.class"
-    ),
     ("DEVIATIONS.md", "- Topic configs of flushing and tiered storage,"): unread(
         "flush.messages",
         "flush.ms",

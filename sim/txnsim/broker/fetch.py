@@ -55,7 +55,7 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str | None = None
     """Of a consumer, for display."""
     client_rack: str = ""
-    """``client.rack`` of a consumer; empty without one."""
+    """The rack that a consumer is in; empty if it names none."""
 
     @property
     def is_follower(self) -> bool:

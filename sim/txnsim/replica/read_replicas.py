@@ -37,7 +37,7 @@ def preferred_replica(
         partition: The partition, which this broker leads.
         leader_id: This broker.
         brokers: The registered brokers; those that are fenced are in no rack.
-        client_rack: ``client.rack`` of the consumer.
+        client_rack: The rack that the consumer is in.
         fetch_offset: Where it wants to read.
 
     Returns:
