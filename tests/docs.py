@@ -36,6 +36,7 @@ from tests.lab.known_bugs import page as exam
 from tests.peers import page as peers
 from tests.real import verdicts
 from tests.support import (
+    compatibility_page,
     dashboard,
     kafka_monitoring,
     page_texts,
@@ -800,6 +801,23 @@ def conformance_doc() -> str:
     )
 
 
+def compatibility_doc() -> str:
+    """Brokers and clients, with what they were asked and what it came to."""
+    return _page(
+        "tests/support/compatibility_page.py",
+        compatibility_page.TITLE,
+        compatibility_page.INTRODUCTION,
+        "## Brokers",
+        compatibility_page.BROKERS_INTRODUCTION,
+        _table(compatibility_page.BROKERS_HEAD, compatibility_page.broker_rows()),
+        "## Clients",
+        compatibility_page.CLIENTS_INTRODUCTION,
+        _table(compatibility_page.CLIENTS_HEAD, compatibility_page.client_rows()),
+        compatibility_page.CLIENTS_CLOSING,
+        compatibility_page.BADGE,
+    )
+
+
 def public_api_page() -> str:
     """What other code may import."""
     return _page(
@@ -933,6 +951,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/apis.md": apis_page,
     "docs/cli.md": cli_page,
     "docs/clients.md": clients_page,
+    "docs/compatibility.md": compatibility_doc,
     "docs/conformance.md": conformance_doc,
     "docs/fault-points.md": fault_points_page,
     "docs/find-hanging.schema.json": find_hanging_schema,

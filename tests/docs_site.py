@@ -28,7 +28,7 @@ from txnsim_lab.scenario.catalog import find
 ROOT: Final = Path(__file__).parents[1]
 """Not that of `tests.docs`, which needs what the generated pages need."""
 FOLDERS: Final = (
-    "*.md", "docs/**/*.md", "helpers/*.md", "helpers/*/*.md", "tests/*.md", "tests/*/*.md",
+    "*.md", "docs/**/*.md", "helpers/*.md", "helpers/**/*.md", "tests/*.md", "tests/*/*.md",
     "benchmarks/*.md",
 )  # fmt: skip
 SIMULATOR: Final = "simulator"
@@ -169,7 +169,8 @@ nav = [
   {{ "txnsim" = "README.md" }},
   {{ "All pages" = "docs/README.md" }},
 {chr(10).join(sections)}
-  {{ "Other languages" = ["helpers/README.md", "helpers/any/README.md", "helpers/go/README.md",
+  {{ "Other languages" = ["helpers/README.md", "helpers/any/README.md", "helpers/ci/exam/README.md",
+    "helpers/go/README.md",
     "helpers/java/README.md", "helpers/node/README.md"] }},
   {{ "What differs from Kafka" = "DEVIATIONS.md" }},
   {{ "What is new" = "CHANGELOG.md" }},

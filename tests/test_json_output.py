@@ -17,10 +17,12 @@ import msgspec
 import pytest
 
 from tests.support.alone import ROOT
+from tests.support.small_results import exam_run
 from txnsim.cli.commands import commands
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim_lab.exam.results import SituationOutcome
 
 NOBODY: Final = "127.0.0.1:1"
 CONTROL: Final = ("--http", f"http://{NOBODY}")
@@ -30,6 +32,7 @@ LINES: Final = ("trace brief",)
 in tests/spark/streaming.
 """
 ANSWERED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "badge": (("{results}",),),
     "campaign run": (("--seeds", "1..2", "--out", "{out}", "--jobs", "1", "--no-shrink"),),
     "check": (("{history}",), ("{history}", "{history}")),
     "check-hypothesis": (("{words}",), ("{missing}",)),
@@ -62,6 +65,7 @@ ANSWERED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 }
 """What a command answers in a document or lines, whatever its status."""
 REFUSED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "badge": (("{words}",), ("{missing}",)),
     "campaign run": (("--seeds", "none", "--out", "{out}"),),
     "check": (("{words}",), ("{history}", "{missing}")),
     "check-hypothesis": (("z01", "--seeds", "0"),),
@@ -182,6 +186,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     )
     assert main(["scenario", "run", *words]) == 0
     (folder / "words").write_text("no JSON\n")
+    (folder / "results").write_bytes(msgspec.json.encode(exam_run(SituationOutcome.PASSED)))
     (folder / "logs" / "orders-0").mkdir(parents=True)
     (folder / "logs" / "orders-0" / f"{0:020}.log").write_bytes(b"")
     (history,) = traces_folder.glob("*.armed.history.jsonl")
@@ -194,6 +199,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "trace": str(trace),
         "other trace": str(control_history),
         "words": str(folder / "words"),
+        "results": str(folder / "results"),
         "missing": str(folder / "missing"),
         "log dir": str(folder / "logs"),
     }

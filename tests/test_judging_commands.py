@@ -23,6 +23,7 @@ from txnsim.runtime.trace import TraceLevel
 FILES: Final = ("empty", "blank", "words", "binary", "object", "list", "missing", "a folder")
 DIRECTORIES: Final = ("missing", "empty folder", "strange folder", "no segment", "binary segment")
 FILE_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "badge": ("badge", "{}"),
     "check": ("check", "{}"),
     "check-hypothesis": ("check-hypothesis", "{}"),
     "diff": ("diff", "{}", "{}"),

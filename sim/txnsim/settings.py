@@ -403,6 +403,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         5_000, "how often a broker notes its high watermarks; after a crash it knows no more"
     )
 
+    replica_selector_class: str | None = setting(
+        None,
+        "KIP-392: `org.apache.kafka.common.replica.RackAwareReplicaSelector` leads a consumer to a "
+        "replica in its rack; brokers have racks by `--racks`",
+        unset="consumers read from leaders",
+        unit="name",
+    )
     max_incremental_fetch_session_cache_slots: int = setting(
         1_000,
         "fetch sessions of one broker (KIP-227), an eighth of them in each part of its cache",

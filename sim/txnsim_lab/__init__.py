@@ -9,6 +9,7 @@ registers itself (``txnsim.on_demand_imports``).
 - ``target``: a cluster that stories and the exam are played on, simulated or real.
 - ``exam``: an exam for client libraries.
 - ``conformance``: what a real Kafka answered, asked of any broker.
+- ``badge``: a badge of what a run of either came to.
 - ``trace``: explanations, differences, other formats.
 - ``troubleshooting``: which section of docs/troubleshooting.md an error means.
 - ``proxy``: faults in front of a real cluster.

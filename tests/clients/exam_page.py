@@ -9,6 +9,7 @@ The table behind the guide is made of it, for the situations that there are toda
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,8 @@ class LibraryResults(msgspec.Struct, frozen=True, kw_only=True):
     speaks: int
     core_s: int
     """How long ``--core`` takes."""
+    day: str
+    """When it was asked last, as 2026-11-27."""
     outcomes: dict[str, str]
     """Situation to its outcomes at the levels 0, 1 and 2, a letter each."""
     misses: dict[str, Miss]
@@ -96,6 +99,7 @@ def merge_run(previous: LibraryResults, run: ExamRun) -> LibraryResults:
         version=run.version,
         speaks=max(previous.speaks, run.speaks),
         core_s=round(sum(core.values())) if core.keys() == CORE else previous.core_s,
+        day=datetime.datetime.now(datetime.UTC).date().isoformat(),
         outcomes={
             situation.name: outcomes[situation.name]
             for situation in SITUATIONS
@@ -205,6 +209,7 @@ def main(arguments: Sequence[str]) -> None:
                 version=library_version[1],
                 speaks=0,
                 core_s=0,
+                day="",
                 outcomes={},
                 misses={},
             )

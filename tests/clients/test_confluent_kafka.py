@@ -12,6 +12,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     AcknowledgeType,
+    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -32,9 +33,12 @@ from tests.clients.conftest import Server
 from tests.clients.drivers.base import PATIENCE_S, Record
 from tests.clients.drivers.confluent_kafka import Driver
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.replica.read_replicas import RACK_SELECTOR
 from txnsim.runtime.virtual.net import HOST
+from txnsim.testing import SimulatedKafka
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.trace.trace_file import Recording
 
 pytestmark = pytest.mark.clients
 
@@ -322,3 +326,40 @@ def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
         producer.begin_transaction()
         producer.produce("orders", b"after")
         producer.commit_transaction(PATIENCE_S)
+
+
+def test_a_consumer_reads_from_the_follower_in_its_rack() -> None:
+    """KIP-392: the leader names the follower, and from there on the consumer asks that one."""
+    settings = {"replica.selector.class": RACK_SELECTOR}
+    with SimulatedKafka(
+        racks=("a", "b", "c"), topics={"near": 1}, settings=settings, trace="full"
+    ) as kafka:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "app"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("near", b"value")
+        producer.commit_transaction()
+        leader = kafka.leaders.of("near")
+        follower = next(broker for broker in (1, 2, 3) if broker != leader)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "group.id": "g",
+                "client.id": "near-reader",
+                "client.rack": "abc"[follower - 1],
+            }
+        )
+        consumer.assign([TopicPartition("near", 0, OFFSET_BEGINNING)])
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.value() == b"value"
+        consumer.close()
+        recording = Recording.from_lines("trace", kafka.trace.export().splitlines())
+    asked_brokers = [
+        recording.nodes[event.n]
+        for event in recording.events
+        if event.k == "msg.recv"
+        and isinstance(event.d, dict)
+        and (event.d.get("api"), event.d["peer"]) == ("Fetch", "client/near-reader")
+    ]
+    assert list(dict.fromkeys(asked_brokers)) == [f"broker/{leader}", f"broker/{follower}"]

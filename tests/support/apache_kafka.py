@@ -329,6 +329,7 @@ class ApacheKafka(ManagedResource):
         version: An older release; before 4.0 there is no ``transaction.version`` to choose.
         others: Releases of single brokers, by node id, where they run another one: in the middle
             of a rolling upgrade. Then storage is formatted as the oldest of them does.
+        racks: The rack of each broker (``broker.rack``); none has one unless given.
         listeners: Further ones; only where there is one broker.
         takes_telemetry: With a metrics reporter to which clients may push metrics (KIP-714).
         peer_port: Brokers reach broker N at this port plus N, where somebody leads them on to its
@@ -345,6 +346,7 @@ class ApacheKafka(ManagedResource):
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
         other_releases: Mapping[int, str] | None = None,
+        racks: Sequence[str] = (),
         listeners: Listeners | None = None,
         takes_telemetry: bool = False,
         peer_port: int | None = None,
@@ -357,6 +359,7 @@ class ApacheKafka(ManagedResource):
         self.transaction_version = transaction_version
         self.version = version
         self._other_releases = dict(other_releases or {})
+        self._racks = tuple(racks)
         self.libs = kafka_libs(version)
         self._brokers = brokers
         self._plugins = [telemetry_taker(self.libs)] if takes_telemetry else []
@@ -530,6 +533,7 @@ class ApacheKafka(ManagedResource):
             "controlled.shutdown.enable": "false",
             **self._security_properties(listeners, controller_port),
             **self._peer_listener_properties(node_id, port, controller_port),
+            **({"broker.rack": self._racks[node_id - 1]} if self._racks else {}),
             **self._properties,
         }
 

@@ -20,6 +20,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.node.broker_fault_points import BrokerFaultPoints, error_in
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming
+from txnsim.replica.read_replicas import RACK_SELECTOR, preferred_replica
 from txnsim.replica.replicas import Replicas
 from txnsim.runtime.loop_turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.runtime.trace import NO_CAUSE, Tracer
@@ -36,7 +37,7 @@ TRACED_PARTITIONS_MAX: Final = 100
 DEVIATIONS: Final = (
     "A client whose Fetch names a follower as its replica reads what that one would, but does not"
     " count as it: the high watermark and the replicas in sync stay as they are.",
-    "There is no replica.selector.class: no reader is led to a replica in its rack (KIP-392).",
+    "Racks decide which replica a consumer reads from (KIP-392), not where replicas are placed.",
 )
 
 
@@ -53,6 +54,8 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     replica_id: int = CONSUMER_REPLICA_ID
     client_id: str | None = None
     """Of a consumer, for display."""
+    client_rack: str = ""
+    """The rack that a consumer is in; empty if it names none."""
 
     @property
     def is_follower(self) -> bool:
@@ -235,7 +238,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             return True
         total_bytes, has_answer = 0, False
         for outcome in outcomes:
-            if outcome.error or outcome.diverging_epoch:
+            if outcome.error or outcome.diverging_epoch or outcome.preferred_replica >= 0:
                 if outcome.is_missing:
                     continue
                 return True
@@ -350,6 +353,10 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         *,
         was_all_stable: bool,
     ) -> FetchOutcome:
+        if command.client_rack:
+            redirection = self._redirection(command, partition, log)
+            if redirection is not None:
+                return redirection
         assumes_stable = was_all_stable and not log.config.rules.reads_know_one_high_watermark
         log_read = log.read(
             partition.fetch_offset,
@@ -372,6 +379,34 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
                 )
             case _:
                 return FetchOutcome(error=log_read.error)
+
+    def _redirection(
+        self, command: FetchCommand, partition: FetchPartition, log: PartitionLog
+    ) -> FetchOutcome | None:
+        """The outcome without records that leads a consumer to a replica in its rack; None if it
+        reads here (ReplicaManager.readFromLog).
+        """
+        if command.replica_id >= 0 or self.settings().replica_selector_class != RACK_SELECTOR:
+            return None
+        replicas, topic_partition = self.replicas, partition.topic_partition
+        replicated_log = replicas.replicated.get(topic_partition)
+        if replicated_log is None or topic_partition not in replicas.led:
+            return None
+        broker_id = preferred_replica(
+            replicated_log,
+            leader_id=replicas.broker_id,
+            brokers=replicas.image.brokers,
+            client_rack=command.client_rack,
+            fetch_offset=partition.fetch_offset,
+        )
+        if broker_id is None:
+            return None
+        return FetchOutcome(
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            preferred_replica=broker_id,
+        )
 
     def _log(self, command: FetchCommand, partition: FetchPartition) -> PartitionLog | Rejection:
         if partition.naming is not Naming.NAMED:

@@ -93,6 +93,11 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         "--first-broker-id", type=int, metavar="ID", help="of the first broker (default 1)"
     )
     parser.add_argument(
+        "--racks",
+        metavar="RACK,…",
+        help="the rack of each broker, as a,b,c: `replica.selector.class` lets consumers read near",
+    )
+    parser.add_argument(
         "--topic",
         action="append",
         default=[],
@@ -347,6 +352,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
     option_values: dict[str, Any] = {
         "brokers": args.brokers,
         "first_broker_id": args.first_broker_id,
+        "racks": None if args.racks is None else tuple(args.racks.split(",")),
         "port": args.port,
         "host": args.host,
         "advertised_host": args.advertised_host,

@@ -59,6 +59,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings = DEFAULTS
     brokers: int | None = None
     first_broker_id: int | None = None
+    racks: tuple[str, ...] | None = None
     host: str | None = None
     port: int | None = None
     advertised_host: str | None = None
@@ -76,6 +77,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         option_changes = {
             "brokers": self.brokers,
             "first_broker_id": self.first_broker_id,
+            "racks": self.racks,
             "host": self.host,
             "port": self.port,
             "advertised_host": self.advertised_host,
@@ -268,6 +270,7 @@ def _from_yaml(file_bytes: bytes, *, path: Path, as_version: Sequence[str]) -> C
         security=security,
         brokers=cluster_section.brokers,
         first_broker_id=cluster_section.first_broker_id,
+        racks=None if cluster_section.racks is None else tuple(cluster_section.racks),
         host=cluster_section.host,
         port=cluster_section.port,
         advertised_host=cluster_section.advertised_host,

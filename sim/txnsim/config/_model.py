@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from txnsim.metadata.config_keys import ConfigKey, ConfigType, config_key
 from txnsim.metadata.settings_table import setting_rows
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.replica.read_replicas import REPLICA_SELECTORS
 from txnsim.security.acls import WILDCARD
 from txnsim.security.options import FAILURE_DELAY_MS
 from txnsim.security.principal_mapping import DEFAULT
@@ -186,6 +187,7 @@ class ClusterFile(BaseModel):
 
     brokers: Annotated[int, Field(ge=1, le=BROKERS_MAX)] | None = None
     first_broker_id: Annotated[int, Field(ge=0)] | None = None
+    racks: list[Annotated[str, Field(min_length=1)]] | None = None
     host: str | None = None
     port: Port | None = None
     advertised_host: str | None = None
@@ -230,6 +232,14 @@ def _key_with_bounds(kafka_name: str, release_rules: Rules) -> ConfigKey:
     return config_key("broker", kafka_name, release_rules if has_bounds else LATEST)
 
 
+def _refuse_java_class(class_name: str | None) -> str | None:
+    if class_name is not None and class_name not in REPLICA_SELECTORS:
+        raise ValueError(
+            f"Java classes can't be loaded; there are {' and '.join(REPLICA_SELECTORS)}"
+        )
+    return class_name
+
+
 def _refuse_zero(number: int | None) -> int | None:
     if number == 0:
         raise ValueError("must not be 0")
@@ -247,6 +257,8 @@ def _bounded_type(name: str, value_type: Any, key: ConfigKey | None) -> Any:
         field = Field(ge=1 if lowest is None else lowest, le=highest or INT32_MAX)
         constraints = [AfterValidator(_refuse_zero)] if name in _NONZERO_SETTINGS else []
         return Annotated[(value_type, field, *constraints)]
+    if name == "replica_selector_class":
+        return Annotated[str | None, AfterValidator(_refuse_java_class)]
     if name in _PATTERNS:
         return Annotated[str, Field(pattern=_PATTERNS[name])]
     if key is not None and key.choices:

@@ -29,8 +29,7 @@ SCOPES: Final[tuple[Scope, ...]] = ("broker", "topic", "group", "client-metrics"
 NO_EFFECT_REASONS: Final[Mapping[str, str]] = {
     "delegation-tokens": "there are no delegation tokens",
     "event-loop": "one event loop serves every connection",
-    "fetchers": "followers fetch by one fetcher per leader, and consumers from the broker that they"
-    " ask",
+    "fetchers": "followers fetch by one fetcher per leader",
     "group-defaults": "groups keep their defaults",
     "in-memory": "partitions are kept in memory",
     "inner-login": "brokers ask each other within the process and log in nowhere",

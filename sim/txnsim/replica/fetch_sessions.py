@@ -170,7 +170,11 @@ class CachedPartition(msgspec.Struct, eq=False):
         """Remember an outcome; returns whether it is news for the reader
         (CachedPartition.maybeUpdateResponseData).
         """
-        is_news = outcome.size_bytes > 0 or outcome.diverging_epoch is not None
+        is_news = (
+            outcome.size_bytes > 0
+            or outcome.diverging_epoch is not None
+            or outcome.preferred_replica >= 0
+        )
         if self.high_watermark != outcome.high_watermark:
             self.high_watermark = outcome.high_watermark
             is_news = True

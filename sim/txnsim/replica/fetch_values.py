@@ -54,6 +54,8 @@ class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     size_bytes: int = 0
     diverging_epoch: tuple[int, int] | None = None
     """(epoch, end offset) at which the reader's log has diverged (KIP-595)."""
+    preferred_replica: int = -1
+    """The replica that the reader is to ask instead; -1 for none (KIP-392)."""
 
     @property
     def is_missing(self) -> bool:

@@ -84,6 +84,7 @@ class SimCluster:
                 f" controller's is {CONTROLLER_ID}"
             )
         for option_name, values_per_broker in (
+            ("racks", options.racks),
             ("ports", options.ports),
             ("advertised", options.advertised),
         ):
@@ -721,6 +722,7 @@ def registered_brokers(
         BrokerImage(
             broker_id=broker_id,
             epoch=broker_number,
+            rack=options.racks[broker_number - 1] if options.racks else None,
             host=_advertised_address(options, broker_endpoints[0], broker_number)[0],
             port=_advertised_address(options, broker_endpoints[0], broker_number)[1],
             addresses={

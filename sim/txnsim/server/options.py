@@ -29,6 +29,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int = 3
     first_broker_id: int = 1
     """Id of the first broker; the others have the next numbers."""
+    racks: tuple[str, ...] = ()
+    """The rack of each broker (``broker.rack``); empty: none has one."""
     host: str = "127.0.0.1"
     port: int = 9092
     """First of consecutive ports; 0 picks free ones."""

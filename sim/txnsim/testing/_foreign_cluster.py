@@ -52,7 +52,7 @@ SIMULATED_ONLY_FEATURES: Final = (
     "faults", "clock", "brokers", "leaders", "trace", "history", "cluster", "reset",
 )  # fmt: skip
 SIMULATED_ONLY_OPTIONS: Final = (
-    "brokers", "first_broker_id", "transaction_version", "settings", "as_version", "rules",
+    "brokers", "first_broker_id", "racks", "transaction_version", "settings", "as_version", "rules",
     "virgin",
 )  # fmt: skip
 """Options of the pytest marker that only a simulated cluster can have."""

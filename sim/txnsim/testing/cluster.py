@@ -40,6 +40,7 @@ class AsyncSimulatedKafka:
         *,
         brokers: int = DEFAULT_OPTIONS.brokers,
         first_broker_id: int = DEFAULT_OPTIONS.first_broker_id,
+        racks: Sequence[str] = (),
         topics: Topics = (),
         transaction_version: int | None = None,
         virgin: bool = False,
@@ -57,6 +58,7 @@ class AsyncSimulatedKafka:
         Args:
             brokers: Number of brokers.
             first_broker_id: Id of the first broker; the other ids follow.
+            racks: The rack of each broker; none has one unless given.
             topics: Name -> partitions, or names of topics with one partition; replicated to up to
                 three brokers. Other topics are created when a client asks for them, as Kafka does.
             transaction_version: Level of the feature at start; the newest unless given.
@@ -76,6 +78,7 @@ class AsyncSimulatedKafka:
         description = options_from_keywords(
             brokers=brokers,
             first_broker_id=first_broker_id,
+            racks=tuple(racks),
             topics=topics,
             transaction_version=transaction_version,
             virgin=virgin,

@@ -30,6 +30,8 @@ class SimulatedClusterOptions(
     brokers: int = 3
     first_broker_id: int = 1
     """Id of the first broker; the other ids follow."""
+    racks: tuple[str, ...] = ()
+    """The rack of each broker; empty: none has one."""
     topics: Mapping[str, int] = {}
     """Name -> number of partitions."""
     transaction_version: int | None = None
@@ -65,6 +67,7 @@ class SimulatedClusterOptions(
         options = ClusterOptions(
             brokers=self.brokers,
             first_broker_id=self.first_broker_id,
+            racks=self.racks,
             port=self.port,
             topics=tuple(self.topics.items()),
             ready_coordinators=not self.virgin,

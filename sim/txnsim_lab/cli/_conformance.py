@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
-from txnsim.cli.output import TERMINAL
+from txnsim.cli.output import TERMINAL, format_json
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
@@ -48,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="until an answer is given up")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument("--junit", type=new_file, metavar="FILE", help="write results as JUnit XML")
+    parser.add_argument("--results", type=new_file, metavar="FILE",
+                        help="write results as JSON, beside what is printed; txnsim badge reads"
+                        " it")  # fmt: skip
     parser.add_argument("--needs", action="store_true",
                         help="print the settings that a broker needs, and end")  # fmt: skip
 
@@ -85,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         progress.end()
     if args.junit is not None:
         write_whole(args.junit, junit_xml(conformance))
+    if args.results is not None:
+        write_whole(args.results, format_json(conformance))
     if args.json:
         TERMINAL.json(msgspec.to_builtins(conformance))
     else:

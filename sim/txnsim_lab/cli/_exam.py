@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import TERMINAL
+from txnsim.cli.output import TERMINAL, format_json
 from txnsim.cli.parsing import new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
@@ -58,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             metavar="FILE", help="a file of the driver for these folders; those"
                             " that --driver names are there; may be repeated")  # fmt: skip
     run_parser.add_argument("--json", action="store_true", help="results as JSON")
+    run_parser.add_argument("--results", type=new_file, metavar="FILE",
+                            help="write results as JSON, beside what is printed; txnsim badge"
+                            " reads it")  # fmt: skip
     readers_parser = subcommands.add_parser(
         "readers",
         description="Readers without a coordinator: topics and log directories with the answers"
@@ -124,11 +127,10 @@ def run(args: argparse.Namespace) -> int:
             exam_run, command=_repeat_command(args), sources=driver_files, known_ids=known_ids
         )
         write_all(args.misses, miss_files)
+    if args.results is not None:
+        write_whole(args.results, format_json(exam_run.without_recordings()))
     if args.json:
-        results = [msgspec.structs.replace(result, recording=b"") for result in exam_run.results]
-        TERMINAL.json(
-            msgspec.to_builtins(msgspec.structs.replace(exam_run, results=tuple(results)))
-        )
+        TERMINAL.json(msgspec.to_builtins(exam_run.without_recordings()))
     else:
         _print_exam_run(exam_run, known_ids, args)
     if exam_run.is_stopped:

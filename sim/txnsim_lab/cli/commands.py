@@ -49,6 +49,10 @@ _EXAMPLES: Final = {
         "txnsim check-hypothesis report.yaml",
         "txnsim check-hypothesis --json - < report.yaml",
     ),
+    "badge": (
+        "txnsim badge exam.json --svg badge.svg",
+        "txnsim badge conformance.json --shields badge.json",
+    ),
     "exam": (
         "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py'",
         "txnsim exam list --only readers",
@@ -191,6 +195,10 @@ TABLE: Final = CommandTable(
             "txnsim_lab.cli._conformance",
             "what a real Kafka answers, asked of any broker: passed, or where it differs",
         ),
+        "badge": (
+            "txnsim_lab.cli._badge",
+            "a badge for a README, from the results of an exam or of conformance",
+        ),
         "schema": (
             "txnsim_lab.cli._schema",
             "JSON Schemas for editors: stories, clusters, fault rules",
@@ -220,6 +228,7 @@ TABLE: Final = CommandTable(
             "check",
             "check-hypothesis",
             "exam",
+            "badge",
             "site",
         ),
         "traces of a run": ("trace", "explain", "diff"),

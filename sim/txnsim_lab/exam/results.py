@@ -91,6 +91,11 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
         missed = (result for result in self.results if result.outcome is SituationOutcome.MISSED)
         return (result for result in missed if result.id not in known_ids)
 
+    def without_recordings(self) -> ExamRun:
+        """The run as it is printed and kept: traces have files of their own."""
+        results = tuple(msgspec.structs.replace(result, recording=b"") for result in self.results)
+        return msgspec.structs.replace(self, results=results)
+
 
 def known_misses(lines: Iterable[str]) -> frozenset[str]:
     """Read a file of known misses: one ``situation@level`` per line; ``#`` begins a comment."""

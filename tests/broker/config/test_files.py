@@ -27,6 +27,7 @@ from txnsim.config.complaints import (
 from txnsim.config.json_schema import cluster_schema
 from txnsim.config.yaml_bounds import DEPTH_MAX, read_mapping
 from txnsim.errors import ConfigError
+from txnsim.replica.read_replicas import RACK_SELECTOR
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS, documentation, values_without_effect
 
@@ -140,7 +141,7 @@ settings:
     assert problems(write(tmp_path, "a.yaml", yaml)) == [
         "a.yaml:1: brokers: expected at least 1, found 0",
         "a.yaml:2: prot: no field 'prot'; did you mean port? there are: brokers, "
-        "first_broker_id, host, port, advertised_host, http, as_version, topics, security, "
+        "first_broker_id, racks, host, port, advertised_host, http, as_version, topics, security, "
         "settings",
         "a.yaml:3: topics.a/b: expected a text of the form ^[A-Za-z0-9._-]{1,249}$, found 'a/b'",
         "a.yaml:4: advertised_host: expected a text, found 7",
@@ -779,6 +780,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
         ("log_retention_minutes", 2**31, -5),
         ("log_cleaner_min_cleanable_ratio", 1.5, 0.0),
         ("compression_gzip_level", 0, -1),
+        ("replica_selector_class", "my.Selector", RACK_SELECTOR),
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
@@ -797,6 +799,7 @@ def test_a_file_that_says_nothing_leaves_everything_open() -> None:
         "security": None,
         "brokers": None,
         "first_broker_id": None,
+        "racks": None,
         "host": None,
         "port": None,
         "advertised_host": None,
@@ -835,3 +838,11 @@ def test_what_serve_takes_is_accepted(document: dict[str, Any]) -> None:
 )
 def test_what_it_refuses_is_refused(document: dict[str, Any]) -> None:
     assert list(JUDGE.iter_errors(document))
+
+
+def test_racks_are_one_for_each_broker(tmp_path: Path) -> None:
+    config = load(write(tmp_path, "a.yaml", "brokers: 2\nracks: [east, west]\n"))
+    assert config.onto(ClusterOptions()).racks == ("east", "west")
+    assert problems(write(tmp_path, "b.yaml", "racks: [east, '']\n")) == [
+        "b.yaml:1: racks.1: expected a text, found ''"
+    ]

@@ -94,6 +94,12 @@ async def test_an_id_that_no_broker_has_is_refused(env: VirtualEnvironment) -> N
             SimCluster(env, msgspec.structs.replace(options(), first_broker_id=first_id))
 
 
+@within(run_virtual, seed=1)
+async def test_racks_are_given_for_each_broker_or_for_none(env: VirtualEnvironment) -> None:
+    with pytest.raises(ConfigError, match="racks: 2 for 3 brokers"):
+        SimCluster(env, msgspec.structs.replace(options(), racks=("a", "b")))
+
+
 def test_a_broker_zero_leads_coordinates_and_commits() -> None:
     async def main(kafka: VirtualCluster) -> None:
         assert sorted(kafka.sim.members) == [0, 1, 2]

@@ -287,6 +287,7 @@ def _command(request: Request, fetch_plan: FetchPlan) -> FetchCommand:
         leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
         replica_id=replica_id,
         client_id=request.client_id,
+        client_rack=message.rack_id if request.api_version >= ANY_REPLICA_FROM else "",
     )
 
 
@@ -369,6 +370,8 @@ def _partition_row(
         ErrorCode.fenced_leader_epoch,
     ):
         optional_fields["current_leader"] = leaders.leader_of(topic_key, partition_index)
+    if outcome.preferred_replica >= 0:
+        optional_fields["preferred_read_replica"] = outcome.preferred_replica
     records = outcome.records
     return build(
         schema.PartitionData,
