@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
+from tests.support.counted_steps import CountedSteps
 from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.http._events import (
@@ -177,6 +178,23 @@ async def test_a_listener_chooses_kinds_and_nodes(
         assert [
             event["d"]["text"] for event_kind, event in events if event_kind == "note"
         ] == expected
+
+
+@within(run_cluster)
+async def test_ten_thousand_names_make_an_event_no_dearer(cluster: VirtualCluster) -> None:
+    lines = []
+    for other_names in (1, 10_000):
+        routes = routes_of(cluster)
+        query = "".join(f"&node=x{number}" for number in range(other_names))
+        with CountedSteps() as steps:
+            async with aclosing(events_from(routes, f"node=last&kind=note{query}")) as stream:
+                await anext(stream)
+                for _ in range(200):
+                    emit_note(cluster, "other", "broker/1")
+                emit_note(cluster, "wanted", "last")
+                assert len(await events_heard(stream, 1)) == 1
+        lines.append(steps.total)
+    assert lines[1] < 2 * lines[0], lines
 
 
 class Page:
