@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from txnsim.config.complaints import problems_in
 from txnsim.errors import ConfigError
 from txnsim.text import unknown_word_message
-from txnsim_lab.exploration.mistakes import mistakes_of
+from txnsim_lab.exploration._mistakes import mistakes_of
 from txnsim_lab.exploration.model import Bounds, Exploration, ExplorationFile, exploration_of
 from txnsim_lab.scenario.catalog import FILE_SUFFIXES, directory, scenario_of_name, text_of_file
 from txnsim_lab.scenario.scenario_reader import parse_document, place_error
