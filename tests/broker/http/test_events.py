@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Message
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
@@ -389,6 +390,27 @@ async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
         await stream.aclose()
     async with aclosing(events_from(routes)) as stream:
         await anext(stream)
+
+
+@within(run_cluster)
+async def test_who_is_admitted_counts_before_anything_is_sent(cluster: VirtualCluster) -> None:
+    async def disconnect() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send_nowhere(_message: Message) -> None: ...
+
+    routes = routes_of(cluster)
+    responses = [await routes.stream(request()) for _ in range(LISTENERS_MAX - 1)]
+    responses.append(await routes.packed(request()))
+    for route in (routes.stream, routes.packed):
+        with pytest.raises(RefusedError, match="close one of them"):
+            await route(request())
+    for response in responses:
+        await response(request().scope, disconnect, send_nowhere)
+    for _ in range(LISTENERS_MAX):
+        await routes.stream(request())
+    with pytest.raises(RefusedError, match="close one of them"):
+        await routes.stream(request())
 
 
 @within(run_story)
