@@ -116,10 +116,10 @@ def _steps_with_places(file: ExplorationFile) -> Iterator[tuple[DocumentPath, di
         for number, call in enumerate(calls):
             yield ("tracks", name, number), {"call": {"who": name, **call}}
     for number, disturbance in enumerate(file.disturbances):
-        for index, step in enumerate(disturbance.steps):
+        for index, parts in enumerate(disturbance.steps):
             place = ("disturbances", number, "steps", index)
-            if isinstance(step, dict):
-                yield place, step
+            if isinstance(parts, dict):
+                yield place, parts
                 continue
-            for part_index, part in enumerate(step):
+            for part_index, part in enumerate(parts):
                 yield (*place, part_index), part

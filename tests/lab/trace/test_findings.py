@@ -51,7 +51,8 @@ def test_steps_lie_behind_each_other() -> None:
 def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
     recording = recording_of_run("z01", "V-", "armed")
     sound_steps = story_steps(recording)
-    for payload in (0, None, "text", ["text"], {}):
+    payloads: tuple[object, ...] = (0, None, "text", ["text"], {})
+    for payload in payloads:
         events = [
             msgspec.structs.replace(event, d=payload) if event.i == sound_steps[0].first else event
             for event in recording.events

@@ -46,11 +46,14 @@ def test_a_packed_trace_counts_as_what_comes_out_of_it(
 ) -> None:
     bomb = tmp_path / "bomb.jsonl.gz"
     bomb.write_bytes(gzip.compress(bytes(50 << 20)))
-    unpacked = []
+    unpacked: list[bytes] = []
     read = gzip.GzipFile.read
-    monkeypatch.setattr(
-        gzip.GzipFile, "read", lambda *words: unpacked.append(read(*words)) or unpacked[-1]
-    )
+
+    def read_and_note(file: gzip.GzipFile, size: int | None = -1) -> bytes:
+        unpacked.append(read(file, size))
+        return unpacked[-1]
+
+    monkeypatch.setattr(gzip.GzipFile, "read", read_and_note)
     monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 5 << 20)
     assert bomb.stat().st_size < 100_000
     assert small_files([str(bomb)]) is None

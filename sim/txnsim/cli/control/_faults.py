@@ -189,7 +189,7 @@ def _read_rules(rules_path: str) -> Any:
         return json.loads(text)
     except OSError as error:
         raise ConfigError(f"--file {rules_path}: {problem_of(error)}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"--file {rules_path}: no JSON: {error}; expected a rule or a list of rules, as in "
             "docs/faults.md"

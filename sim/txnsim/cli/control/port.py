@@ -28,6 +28,8 @@ READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
 URL_DEFAULT: Final = "http://127.0.0.1:9080"
 PATIENCE_SECONDS: Final = 40.0
 """Longer than the default limit of the control port, 30 s."""
+_ANSWER_BYTES_MAX: Final = 128 << 20
+"""Largest answer that is read, in bytes; a control port sends half as much at most."""
 
 _IN_COMMANDS: Final = {
     "GET /api/v1/faults": "`txnsim faults list`",
@@ -92,7 +94,10 @@ class ControlPort:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=patience_s) as answer:
-                return json.loads(answer.read())
+                text = answer.read(_ANSWER_BYTES_MAX + 1)
+            if len(text) > _ANSWER_BYTES_MAX:
+                raise self._absent_error(f"more than {_ANSWER_BYTES_MAX} bytes")
+            return json.loads(text)
         except HTTPError as error:
             raise self._refusal_of(error) from None
         except URLError as error:
@@ -101,7 +106,7 @@ class ControlPort:
             raise ControlPortError(
                 f"{self.url}: no answer within {patience_s:g} s; it may still be at work: ask again"
             ) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             raise self._absent_error(error) from None
 
     def _refusal_of(self, error: HTTPError) -> ControlPortError:
@@ -112,10 +117,10 @@ class ControlPort:
                 f" `txnsim serve` has "
                 "printed, or name its ready file with --ready-file"
             )
-        text = error.read().decode(errors="replace")
+        text = error.read(_ANSWER_BYTES_MAX).decode(errors="replace")
         try:
             reason = str(json.loads(text)["error"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
             )
@@ -217,7 +222,7 @@ def _read_ready_file(ready_path: Path) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise ConfigError(f"{ready_path}: {problem_of(error)}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         file_facts = None
     if not isinstance(file_facts, dict) or "bootstrap" not in file_facts:
         raise ConfigError(f"{ready_path}: it is no ready file of `txnsim serve`")

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.hostile_brokers import Serve, hostile_broker
+from tests.support.hostile_brokers import answering, hostile_broker
 from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 
@@ -41,19 +41,6 @@ MEMBERS: Final = {
     "a named pipe": ("broker-1/pipe", tarfile.FIFOTYPE),
     "a device": ("broker-1/device", tarfile.CHRTYPE),
 }
-
-
-def answering(*answers: bytes) -> Serve:
-    """A port with an answer for each connection, in this order."""
-    unsent = list(answers)
-
-    def serve(connection: object, _port: int) -> None:
-        request = b""
-        while b"\r\n\r\n" not in request and (piece := connection.recv(1 << 16)):  # type: ignore[attr-defined]
-            request += piece
-        connection.sendall(unsent.pop(0))  # type: ignore[attr-defined]
-
-    return serve
 
 
 def archive_of(name: str, kind: bytes) -> bytes:
