@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-SIM = Path(__file__).resolve().parents[2] / "sim"
+SIM = Path(__file__).resolve().parents[1] / "sim"
 ERRORS = frozenset({"msgspec.DecodeError", "msgspec.MsgspecError"})
 JSON_CALLS = frozenset({"json.loads", "json.load"})
 
