@@ -34,7 +34,7 @@ def mistakes_of(file: ExplorationFile) -> list[Problem]:
 
 def _missing_steps_and_actors(file: ExplorationFile) -> Iterator[Problem]:
     if not file.tracks:
-        yield ("tracks",), "nobody does anything: expected the calls of an actor"
+        yield ("tracks",), "there is none: expected the calls of an actor"
     for name, calls in file.tracks.items():
         if name not in file.actors:
             yield ("tracks", name), unknown_word_message("actor", name, file.actors)
