@@ -91,6 +91,7 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
         ("trace", "brief", "/dev/zero"),
         ("check", "/dev/zero"),
         ("check-hypothesis", "/dev/zero"),
+        ("logs", "dumped", "/dev/zero"),
         ("lesson", "--handed-in", "/dev/zero"),
         ("scenario", "run", str(link)),
     ):

@@ -281,7 +281,8 @@ def _read_listing(url: str, path: str, row_type: type[Row]) -> list[Row]:
     if len(listing) > LISTING_BYTES_MAX:
         raise _strange_answer(url, f"more than {LISTING_BYTES_MAX} bytes")
     try:
-        return msgspec.json.decode(listing, type=list[row_type])  # type: ignore[valid-type] - made here
+        rows = msgspec.json.decode(listing, type=list[msgspec.Raw])
+        return [msgspec.json.decode(row, type=row_type) for row in rows]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _strange_answer(url, str(error)) from error
 
