@@ -7,8 +7,12 @@ what it expects. The rest judge nothing that they are given, for the reason besi
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 import re
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +23,27 @@ from tests.support.clusters import VirtualCluster, begin_transaction, run_cluste
 from tests.support.hostile_brokers import HOSTILE_BROKERS, hostile_broker
 from txnsim.cli.main import main
 from txnsim.runtime.trace import TraceLevel
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.storage.stored_file import tar_of
+from txnsim.types import BrokerId
 
 FILES: Final = ("empty", "blank", "words", "binary", "object", "list", "missing", "a folder")
 DIRECTORIES: Final = ("missing", "empty folder", "strange folder", "no segment", "binary segment")
+NO_FILES: Final[dict[str, Callable[[Path], None]]] = {
+    "a named pipe": os.mkfifo,
+    "a device without an end": lambda path: path.symlink_to("/dev/zero"),
+    "a folder": Path.mkdir,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("gone"),
+}
+"""What somebody may leave in the place of a file; none is waited for."""
 FILE_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "badge": ("badge", "{}"),
     "check": ("check", "{}"),
     "check-hypothesis": ("check-hypothesis", "{}"),
     "diff": ("diff", "{}", "{}"),
     "explain": ("explain", "lso", "orders-0", "{}"),
+    "explore": ("explore", "{}"),
     "logs dumped": ("logs", "dumped", "{}"),
     "scenario": ("scenario", "check", "{}"),
     "trace analyse": ("trace", "analyse", "{}"),
@@ -50,7 +66,6 @@ ASKING: Final = ("--bootstrap-server", "{}", *IMPATIENT_CLIENT)
 ELSEWHERE: Final = {
     "conformance": "a broker that answers nothing: tests/lab/conformance/test_conformance.py",
     "explain error": "looks a name or a message up in a page; nothing found is 1",
-    "explore": "plays its own runs; without one that came to its end it is an error",
     "lesson": "plays its own story",
     "logs describe": "says what lies there, and judges nothing",
     "logs sql": "answers a question of yours, whatever it is",
@@ -124,6 +139,66 @@ def test_a_topic_that_no_directory_has_is_refused(
     status = main([*fill_words(DIRECTORY_ARGUMENTS[command], tmp_path), "--topic", "ordes"])
     assert status == 2
     assert "no replica of 'ordes'; did you mean orders?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+@pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
+def test_a_log_of_which_a_part_is_no_file_is_not_all_well(
+    command: str,
+    kind: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    sound_log_dir: Callable[[], Path],
+) -> None:
+    log_dir = sound_log_dir()
+    folder = log_dir / "orders-1"
+    segment = folder / "00000000000000000000.log"
+    for path in sorted(folder.iterdir()):
+        path.unlink()
+    NO_FILES[kind](segment)
+    status = main(fill_words(DIRECTORY_ARGUMENTS[command], log_dir))
+    printed = capsys.readouterr()
+    assert status != 0
+    assert "orders-1" in printed.out + printed.err
+    assert "Traceback" not in printed.err
+    assert "[Errno" not in printed.err
+
+
+@pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
+def test_a_sound_log_is_all_well(
+    command: str,
+    sound_log_dir: Callable[[], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Otherwise the table above would say nothing."""
+    status = main(fill_words(DIRECTORY_ARGUMENTS[command], sound_log_dir()))
+    assert status == (4 if command == "logs waiting" else 0), capsys.readouterr()
+
+
+@pytest.fixture
+def sound_log_dir(tmp_path: Path) -> Callable[[], Path]:
+    """Writes a log directory of one broker with a transaction of ``shop`` over two partitions."""
+
+    def write() -> Path:
+        with tarfile.open(fileobj=io.BytesIO(sound_log_archive())) as archive:
+            archive.extractall(tmp_path / "broker", filter="data")
+        return tmp_path / "broker"
+
+    return write
+
+
+@cache
+def sound_log_archive() -> bytes:
+    async def commit(cluster: VirtualCluster) -> bytes:
+        async with cluster.client() as client:
+            producer = await begin_transaction(client, "shop")
+            for partition in (0, 1):
+                await producer.send("orders", partition, b"v")
+            await producer.commit()
+        log_files = log_dir_of(cluster.sim, BrokerId(1))
+        return b"".join(tar_of(log_files, modified_ms=cluster.env.clock.now_ms()))
+
+    return run_cluster(commit, brokers=1)
 
 
 def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(

@@ -378,7 +378,7 @@ class CampaignFolder:
             campaign_head = msgspec.json.decode(
                 (path / _HEAD_FILE_NAME).read_bytes(), type=_CampaignHead
             )
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise BadInputError(
                 f"{path} is no campaign: {_HEAD_FILE_NAME}: {problem_of(error)}"
             ) from None

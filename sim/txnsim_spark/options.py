@@ -364,7 +364,7 @@ def _path_texts(options: Mapping[str, str]) -> list[str]:
     if "paths" in options:
         try:
             path_texts += filter(str.strip, msgspec.json.decode(options["paths"], type=list[str]))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise _wrong_value_error(
                 "paths", options["paths"], "a JSON list of directories"
             ) from error
@@ -422,7 +422,7 @@ def _offsets_option(
         return {}
     try:
         offsets_by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         offsets_by_topic = {}
     offsets = [offset for partitions in offsets_by_topic.values() for offset in partitions.values()]
     if not offsets or any(offset < 0 and offset != word_offset for offset in offsets):

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from tests.attacks.patterns import make_ids
 from tests.attacks.sending import send_quietly
 from tests.attacks.target import Attack, AttackTarget
 from txnsim.wire.batch import Record, build_batch
@@ -131,6 +132,23 @@ def driven_runs(target: AttackTarget) -> int:
             sent += _post(target, path, step, expected=(200,))
     processes = descendants(target.pid)
     assert DRIVEN < len(processes) <= DRIVEN + 2 * STOPS + 2, len(processes)
+    return sent
+
+
+def events_of_many(target: AttackTarget) -> int:
+    """Six listeners from the trace's beginning on, each of 9,000 nodes that are not there."""
+    sent = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
+    target.measure_gaps_anew()
+    host, port = target.http.removeprefix("http://").rsplit(":", 1)
+    query = "&".join(["node=x"] * 9_000)
+    head = f"GET /api/v1/events?from=0&{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    with contextlib.ExitStack() as opened:
+        for _ in range(6):
+            listener = opened.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
+            listener.sendall(head)
+            sent += len(head)
+            assert b" 200 " in listener.recv(15)
+        time.sleep(5.0)
     return sent
 
 
@@ -303,5 +321,6 @@ ATTACKS: Final = (
     Attack("large-bodies", large_bodies),
     Attack("large-headers", large_headers),
     Attack("traces-at-once", traces_at_once),
+    Attack("events-of-many", events_of_many, serve=("--trace", "full")),
     Attack("stories-at-once", stories_at_once),
 )

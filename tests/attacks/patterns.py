@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from tests.attacks.sending import request
 from tests.attacks.target import Attack, AttackTarget
 from txnsim.client.raw.connection import NoAnswer
 
+FIND_COORDINATOR: Final = 10
 INIT_PRODUCER_ID: Final = 22
 LIST_TRANSACTIONS: Final = 66
 CONSUMER_GROUP_HEARTBEAT: Final = 68
@@ -19,30 +21,60 @@ a name.
 """
 COSTLY_WITHIN: Final = "(a?){1000}(a?){1000}(a?){665}x"
 """The most costly pattern allowed."""
+ATTEMPTS_MAX: Final = 1_200
+KEYS_AT_ONCE: Final = 1_000
 LONG_ID: Final = "a" * 3_000
 ONE_BROKER: Final = ("--brokers", "1")
 WITH_ACLS: Final = ("--config", str(Path(__file__).with_name("acls.properties")))
 
 
 def make_ids(target: AttackTarget, transactional_ids: list[str]) -> int:
-    """Make transactional ids; how many bytes that took."""
+    """Make transactional ids, each at its coordinator; how many bytes that took."""
     sent = 0
-    with target.connect() as connection:
-        connection.ask(10, 4, key_type=1, coordinator_keys=["any"])  # makes their topic
-        for transactional_id in transactional_ids:
-            fields = {
-                "transactional_id": transactional_id,
-                "transaction_timeout": 60_000,
-                "producer_id": -1,
-                "producer_epoch": -1,
-            }
-            while True:
-                answer = connection.ask(INIT_PRODUCER_ID, 4, **fields)
-                sent += len(request(INIT_PRODUCER_ID, 4, **fields))
-                if answer.error_code == 0:
-                    break
-                time.sleep(0.05)
+    for address, ids_there in _coordinators_of(target, transactional_ids).items():
+        with target.connect(address) as connection:
+            for transactional_id in ids_there:
+                fields = {
+                    "transactional_id": transactional_id,
+                    "transaction_timeout": 60_000,
+                    "producer_id": -1,
+                    "producer_epoch": -1,
+                }
+                for _ in _attempts(f"a producer id for {transactional_id[:40]}"):
+                    answer = connection.ask(INIT_PRODUCER_ID, 4, **fields)
+                    sent += len(request(INIT_PRODUCER_ID, 4, **fields))
+                    if answer.error_code == 0:
+                        break
     return sent
+
+
+def _coordinators_of(target: AttackTarget, transactional_ids: list[str]) -> dict[str, list[str]]:
+    """Address of a broker -> the ids that it coordinates. Their topic is made if it is not there,
+    though there may be no id.
+    """
+    ids_by_address: dict[str, list[str]] = {}
+    with target.connect() as connection:
+        for start in range(0, len(transactional_ids) or 1, KEYS_AT_ONCE):
+            keys = transactional_ids[start : start + KEYS_AT_ONCE] or ["any"]
+            for _ in _attempts("coordinators"):
+                answer = connection.ask(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=keys)
+                if not any(coordinator.error_code for coordinator in answer.coordinators):
+                    break
+            if transactional_ids:
+                for coordinator in answer.coordinators:
+                    address = f"{coordinator.host}:{coordinator.port}"
+                    ids_by_address.setdefault(address, []).append(coordinator.key)
+    return ids_by_address
+
+
+def _attempts(expectation: str) -> Iterator[None]:
+    """Attempts with pauses; an attack that never gets what it needs fails and does not wait for
+    ever.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        yield
+        time.sleep(0.05)
+    raise AssertionError(f"never: {expectation}")
 
 
 def long_id(target: AttackTarget) -> int:

@@ -90,6 +90,9 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
         ("txns", "--bootstrap-server", "127.0.0.1:1", "--command-config", "/dev/zero", "list"),
         ("trace", "brief", "/dev/zero"),
         ("check", "/dev/zero"),
+        ("check-hypothesis", "/dev/zero"),
+        ("logs", "dumped", "/dev/zero"),
+        ("lesson", "--handed-in", "/dev/zero"),
         ("scenario", "run", str(link)),
     ):
         yield run_reader(*words)

@@ -97,9 +97,11 @@ class AttackTarget:
         """The server's process."""
         return self._server.pid
 
-    def connect(self) -> RawConnection:
-        """Connect to the first broker."""
-        return RawConnection(self.address, client_id="attack", answer_timeout_s=ANSWER_S_MAX)
+    def connect(self, address: str | None = None) -> RawConnection:
+        """Connect to a broker; to the first one unless an address is given."""
+        return RawConnection(
+            address or self.address, client_id="attack", answer_timeout_s=ANSWER_S_MAX
+        )
 
     def socket(self, *, receive_buffer_bytes: int = 0) -> socket.socket:
         """The same without any protocol; a small receive buffer makes a slow reader."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -15,6 +17,7 @@ import pytest
 from tests.attacks.groups import join, subscription
 from tests.attacks.sending import send_quietly
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.http._events import LISTENERS_MAX
 
 END_S_MAX: Final = 5.0
 ABSURD: Final[Mapping[str, tuple[tuple[str, bytes], ...]]] = {
@@ -40,6 +43,29 @@ def test_a_server_ends_at_once_though_absurd_joins_are_under_way(absurdity: str)
         until_s = _running_s(server.pid)
         server.stop()
     assert sent > 1 << 20, "it was under way"
+    assert _ended_children_s() - before_s - until_s <= END_S_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.costly
+def test_a_server_ends_at_once_though_64_listeners_read_nothing() -> None:
+    before_s = _ended_children_s()
+    server = TxnsimServer(brokers=1, arguments=("--http", "0", "--trace", "full"))
+    server.start()
+    assert server.http is not None
+    host, port = server.http.removeprefix("http://").rsplit(":", 1)
+    request = b"GET /api/v1/events?from=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with contextlib.ExitStack() as opened:
+        listeners = [
+            opened.enter_context(socket.create_connection((host, int(port)), timeout=60.0))
+            for _ in range(64)
+        ]
+        for listener in listeners:
+            listener.sendall(request)
+        statuses = Counter(listener.recv(len(b"HTTP/1.1 200"))[-3:] for listener in listeners)
+        until_s = _running_s(server.pid)
+        server.stop()
+    assert statuses == {b"200": LISTENERS_MAX, b"503": 64 - LISTENERS_MAX}
     assert _ended_children_s() - before_s - until_s <= END_S_MAX
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from tests.attacks.figures import Figures, NeighbourWaits, line
 from tests.attacks.neighbour import waits_of
+from tests.attacks.rig import SLOWNESS_MAX, undelayed_s
 from tests.attacks.roster import ATTACKS
 from tests.attacks.ticking_server import FIRST_USED
 
@@ -42,6 +43,12 @@ def test_a_neighbours_long_waits_are_told_and_break_no_limit() -> None:
     assert line(slow).endswith("slow: a neighbour's p99 was 16.0 ms")
     assert not HARMLESS.remarks()
     assert not msgspec.structs.replace(slow, is_refused=True).remarks()
+
+
+def test_an_attack_has_its_limit_beside_the_waits_for_a_processor() -> None:
+    assert undelayed_s(100.0, 0.0) == 100.0
+    assert undelayed_s(100.0, 70.0) == 30.0
+    assert undelayed_s(100.0, 1_000.0) == 100.0 / SLOWNESS_MAX > 0
 
 
 def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:

@@ -96,6 +96,21 @@ def have_broken_topics(connection: socket.socket, port: int) -> None:
         connection.sendall(_answer(api_key, version, correlation_id, facts))
 
 
+def answering(*answers: bytes) -> Serve:
+    """What answers HTTP requests by given bytes, a connection each, in this order; the last answer
+    goes on.
+    """
+    unsent = list(answers)
+
+    def serve(connection: socket.socket, _port: int) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request and (piece := connection.recv(1 << 16)):
+            request += piece
+        connection.sendall(unsent.pop(0) if len(unsent) > 1 else unsent[0])
+
+    return serve
+
+
 HOSTILE_BROKERS: Final[Mapping[str, Serve]] = {
     serve.__name__.replace("_", " "): serve
     for serve in (

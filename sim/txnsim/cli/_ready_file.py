@@ -80,7 +80,7 @@ def _read_facts(ready_path: Path) -> dict[str, Any] | None:
         return None
     try:
         file_facts = msgspec.json.decode(ready_path.read_bytes())
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError):
         return None
     is_ready_file = (
         isinstance(file_facts, dict) and {"bootstrap", "http", "pid"} <= file_facts.keys()

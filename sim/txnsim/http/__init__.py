@@ -2,8 +2,8 @@
 ``http``).
 
 - ``_app`` is the application, ``server`` runs it in the brokers' event loop, ``_guard`` checks
-  callers; ``partial_port`` serves targets other than a simulated cluster, ``direct_port`` works
-  without a server.
+  callers, ``_port_log`` tells trouble of connections; ``partial_port`` serves targets other than a
+  simulated cluster, ``direct_port`` works without a server.
 - ``operation`` is a route as a value, ``messages`` has the JSON objects, ``_openapi`` describes
   them, ``replies`` reads requests and refuses them; ``work_thread`` runs work that would block the
   loop.

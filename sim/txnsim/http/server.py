@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, Protocol, Self
 
@@ -30,6 +31,7 @@ except ImportError as error:
 
 from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules, is_loopback
+from txnsim.http._port_log import ControlConnection
 
 
 class PortApi(Protocol):
@@ -43,12 +45,13 @@ class PortApi(Protocol):
 
 NEEDED: Final = (starlette, uvicorn)
 
-PROTOCOLS: Final[Mapping[str, str]] = {"http": "h11", "ws": "none"}
-"""What frames requests: h11, as RFC 9112 has it. Left alone, uvicorn takes httptools and websockets
-where an environment happens to have them, which read some requests otherwise.
+HTTP_PROTOCOL: Final = ControlConnection
+"""What frames requests: h11, as RFC 9112 has it. Left alone, uvicorn takes httptools where an
+environment happens to have it, which reads some requests otherwise.
 """
+WEBSOCKET_PROTOCOL: Final = "none"
 GRACE_SECONDS: Final = 1
-"""How many seconds open requests may continue when the port closes."""
+"""How many seconds open requests may continue when the port closes; then they are cut off."""
 
 
 class _Server(uvicorn.Server):
@@ -58,6 +61,14 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Do nothing: signals are left alone."""
         yield
+
+    def cut_off(self) -> None:
+        """End all connections and requests that are left, though a listener reads nothing."""
+        for connection in tuple(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        for task in tuple(self.server_state.tasks):
+            task.cancel()
 
 
 class ControlServer:
@@ -139,12 +150,12 @@ class ControlServer:
             self.token = new_token()
         config = uvicorn.Config(
             self._api.app(AccessRules(token=self.token, is_loopback=is_on_loopback)),
-            http=PROTOCOLS["http"],
-            ws=PROTOCOLS["ws"],
+            http=HTTP_PROTOCOL,
+            ws=WEBSOCKET_PROTOCOL,
             log_config=None,
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_graceful_shutdown=2 * GRACE_SECONDS,
         )
         self._server = _Server(config)
         self._socket = listening_socket
@@ -157,5 +168,7 @@ class ControlServer:
         """Close the port and wait until its last request is done."""
         self._api.close()
         self._server.should_exit = True
+        cut_off = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._server.cut_off)
         await self._task
+        cut_off.cancel()
         self._socket.close()

@@ -11,7 +11,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
-from txnsim.files import problem_of
+from txnsim.files import problem_of, read_given
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.hypothesis import Judged
@@ -68,7 +68,7 @@ def _read_scenario_text(file_name: str) -> tuple[str, str]:
     if file_name == "-":
         return "standard input", sys.stdin.read()
     try:
-        return file_name, Path(file_name).read_text("utf-8")
+        return file_name, read_given(Path(file_name)).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file_name}: {problem_of(error)}") from None
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL, format_json
-from txnsim.cli.parsing import new_file, new_folder
+from txnsim.cli.parsing import MISUSE_STATUS, new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
-from txnsim.files import problem_of, write_all, write_whole
+from txnsim.files import problem_of, read_given, write_all, write_whole
 from txnsim.shell_text import ShellText, command_line, option
 from txnsim_lab.cli import _exam_compare as exam_compare
 from txnsim_lab.cli import _exam_readers as exam_readers
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     run_parser.epilog = (
         "Exit status: 0 nothing was missed but what --known has, 1 something was,"
-        " 2 a wrong argument, or the driver does not speak the contract."
+        " 2 a wrong argument, the driver does not speak the contract, or no situation applies."
     )
     run_parser.add_argument(
         "--driver", required=True, metavar="CMD", help="starts the library's driver"
@@ -138,6 +138,9 @@ def run(args: argparse.Namespace) -> int:
 
         TERMINAL.warn(stop_sentence())
         return INTERRUPTED_STATUS
+    if exam_run.asked_nothing:
+        TERMINAL.complain("no situation applied, so nothing was asked")
+        return MISUSE_STATUS
     return MISSED_STATUS if any(exam_run.misses(known_ids)) else 0
 
 
@@ -206,8 +209,8 @@ def _read_known_ids(path: Path | None) -> frozenset[str]:
     from txnsim_lab.exam.results import known_misses
 
     try:
-        return frozenset() if path is None else known_misses(path.read_text().splitlines())
-    except OSError as error:
+        return frozenset() if path is None else known_misses(read_given(path).decode().splitlines())
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--known {path}: {problem_of(error)}") from None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ MINUTES_DEFAULT: Final = 10.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``exam compare``."""
-    parser.epilog = "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument."
+    parser.epilog = (
+        "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument, or no situation"
+        " applies to either."
+    )
     parser.add_argument("one", metavar="A", help="starts the driver of one side")
     parser.add_argument("other", metavar="B", help="starts the driver of the other side")
     parser.add_argument("--level-a", type=int, choices=(0, 1, 2),
@@ -81,6 +85,9 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         _sum_up(comparison)
+    if not comparison.applied:
+        TERMINAL.complain("no situation applied to either, so nothing was compared")
+        return MISUSE_STATUS
     return DIFFER_STATUS if comparison.differences else 0
 
 

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file, new_folder
 from txnsim.errors import ConfigError
-from txnsim.files import problem_of, write_all, write_whole
+from txnsim.files import problem_of, read_given, write_all, write_whole
 
 if TYPE_CHECKING:
     from txnsim_lab.exam.fixture_topics import ExpectedReading
@@ -104,6 +104,8 @@ def _check_answers(args: argparse.Namespace) -> int:
     from txnsim_lab.exam.readers import ReaderStatement, misses
 
     reader_topics = _read_json(args.expected, tuple[ExpectedReading, ...])
+    if not reader_topics:
+        raise ConfigError(f"{args.expected}: it expects nothing; `exam readers write` writes one")
     answer_lines = _read_text(args.answers).splitlines()
     answers = [
         _decode_json(args.answers, line.encode(), ReaderStatement)
@@ -123,7 +125,7 @@ def _topics_as_json(topics: Sequence[ExpectedReading]) -> bytes:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return read_given(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {problem_of(error)}") from None
 
@@ -135,5 +137,5 @@ def _read_json(path: Path, decoded_type: Any) -> Any:
 def _decode_json(path: Path, json_bytes: bytes, decoded_type: Any) -> Any:
     try:
         return msgspec.json.decode(json_bytes, type=decoded_type)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -147,7 +147,7 @@ class Driver:
             raise NoAnswerError(f"{verb}: the driver's process has ended{self._error_tail()}")
         try:
             answer = msgspec.json.decode(line_read, type=Answer)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise NoAnswerError(
                 f"{verb}: the driver wrote no answer of the contract: {error}"
             ) from None

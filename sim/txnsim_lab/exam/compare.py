@@ -15,7 +15,7 @@ import msgspec
 from txnsim.runtime.environment import Clock
 from txnsim.runtime.rng import SeededRng
 from txnsim_lab.exam._application import Application
-from txnsim_lab.exam.results import NotAskedError, Result
+from txnsim_lab.exam.results import NotAskedError, Result, SituationOutcome
 from txnsim_lab.exam.run import Exam
 from txnsim_lab.exam.situation import PlaySituation, Situation
 from txnsim_lab.exam.targets import Targets
@@ -71,6 +71,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     situations: int
     """Number of situations played on both sides, once per level."""
     variants: int
+    applied: int
+    """Number of situations and variants that applied to one of the drivers at least."""
     seed: int
     differences: tuple[SituationDifference, ...]
 
@@ -146,6 +148,7 @@ async def compare(
         other=library_names[1],
         situations=len(asked_situations),
         variants=acts_drawn,
+        applied=compared_pair.applied,
         seed=bounds.seed,
         differences=tuple(differences),
     )
@@ -162,6 +165,8 @@ class _Pair:
         self, compared_drivers: tuple[ComparedDriver, ComparedDriver], targets: Targets
     ) -> None:
         self._sides = compared_drivers
+        self.applied = 0
+        """Number of situations that applied to one of them at least."""
         self._exams = [
             Exam(compared_driver.command, targets) for compared_driver in compared_drivers
         ]
@@ -184,6 +189,9 @@ class _Pair:
         self, situation: Situation, level: int, *, acts_drawn: str = ""
     ) -> SituationDifference | None:
         results = await self._play_both(situation, level)
+        self.applied += any(
+            result.outcome is not SituationOutcome.DOES_NOT_APPLY for result in results
+        )
         if not results_differ(*results):
             return None
         play_count = 1

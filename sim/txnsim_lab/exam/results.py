@@ -87,6 +87,11 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     def count(self, outcome: SituationOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
 
+    @property
+    def asked_nothing(self) -> bool:
+        """Whether no situation applied, so that nothing is known of the library."""
+        return self.count(SituationOutcome.DOES_NOT_APPLY) == len(self.results)
+
     def misses(self, known_ids: Collection[str] = ()) -> Iterator[Result]:
         missed = (result for result in self.results if result.outcome is SituationOutcome.MISSED)
         return (result for result in missed if result.id not in known_ids)

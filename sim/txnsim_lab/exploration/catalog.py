@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from txnsim.config.complaints import problems_in
 from txnsim.errors import ConfigError
 from txnsim.text import unknown_word_message
+from txnsim_lab.exploration._mistakes import mistakes_of
 from txnsim_lab.exploration.model import Bounds, Exploration, ExplorationFile, exploration_of
 from txnsim_lab.scenario.catalog import FILE_SUFFIXES, directory, scenario_of_name, text_of_file
 from txnsim_lab.scenario.scenario_reader import parse_document, place_error
@@ -56,9 +57,12 @@ def read(path: Path) -> Exploration:
     file = str(path)
     document, line_by_path = parse_document(file, text_of_file(path))
     try:
-        return exploration_of(ExplorationFile.model_validate(document))
+        exploration_file = ExplorationFile.model_validate(document)
     except ValidationError as error:
         raise place_error(file, line_by_path, problems_in(error, ExplorationFile)) from None
+    if mistakes := mistakes_of(exploration_file):
+        raise place_error(file, line_by_path, mistakes)
+    return exploration_of(exploration_file)
 
 
 def changed(

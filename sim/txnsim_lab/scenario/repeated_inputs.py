@@ -25,7 +25,7 @@ def inputs_of(text: str) -> tuple[Input, ...]:
     """
     try:
         inputs = msgspec.json.decode(text, type=tuple[Input, ...])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError(
             f'inputs: {error}; expected [{{"before": 3, "step": {{"release": "late"}}}}]'
         ) from None

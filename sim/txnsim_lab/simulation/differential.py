@@ -103,7 +103,7 @@ def _parse_value(value_text: str) -> object:
     """Parse a number or a boolean, as in a scenario file; other text stays text."""
     try:
         return msgspec.json.decode(value_text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value_text
 
 

@@ -124,7 +124,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         try:
             return msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise ConfigError(f"no plan: {error}") from None
 
 

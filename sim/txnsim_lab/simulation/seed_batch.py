@@ -289,7 +289,7 @@ class RowFile:
         for row_line in row_lines:
             try:
                 row = msgspec.json.decode(row_line, type=Row)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 continue
             self.rows[row.seed] = row
             self._whole += row_line + b"\n"

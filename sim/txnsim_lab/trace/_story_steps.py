@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -42,4 +43,4 @@ def step_at(steps: list[StoryStep], index: int) -> StoryStep | None:
 
 
 def _text_of(payload: Any) -> str:
-    return str(payload["text"]).strip()
+    return str(payload.get("text", "")).strip() if isinstance(payload, Mapping) else ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.files import write_whole
+from txnsim.files import read_given, write_whole
 from txnsim.wire.batch import read_batch_header
 from txnsim_spark.forensics.replica_state import ReplicaMemory, ReplicaState
 from txnsim_spark.scan.log_seek import header_at, last_batch_position
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from txnsim_spark.forensics._read_compiled import ReplicaRead
 
 VERSION: Final = 1
+MEMORY_BYTES_MAX: Final = 1 << 30
+"""Largest state of a search, in bytes; a replica takes some hundred."""
 
 
 class _MemoryFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +50,12 @@ class Memory:
         self._path = path
         self._new: dict[str, ReplicaMemory] = {}
         try:
-            stored = msgspec.msgpack.decode(path.read_bytes(), type=_MemoryFile)
+            stored = msgspec.msgpack.decode(
+                read_given(path, bytes_max=MEMORY_BYTES_MAX), type=_MemoryFile
+            )
         except FileNotFoundError:
             stored = _MemoryFile(version=VERSION)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise BadInputError(f"{path}: no state of 'find-hanging --since': {error}") from error
         if stored.version != VERSION:
             raise BadInputError(f"{path}: of version {stored.version}, {VERSION} is read")

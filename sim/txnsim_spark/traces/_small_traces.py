@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from txnsim.errors import BadInputError
 from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
 from txnsim_spark.traces._queries import (
@@ -29,6 +31,7 @@ from txnsim_spark.traces.schemas import TABLES, view_of
 
 SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
+_PIECE_BYTES: Final = 1 << 20
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _ESCAPED_IN_FOLDERS: Final = frozenset("\"#%'*/:=?\\\x7f{[]^")
 _LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
@@ -37,6 +40,9 @@ _LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
 def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     """The local files with the traces; None if Spark has to read them: they are not on this
     machine, they are too large, or DuckDB is not installed.
+
+    Raises:
+        BadInputError: A compressed file can't be unpacked.
     """
     if find_spec("duckdb") is None:
         return None
@@ -47,10 +53,29 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
         trace_file for local_path in local_paths for trace_file in _files_at(local_path)
     )
     is_readable = all(trace_file.suffix != ".zst" for trace_file in trace_files)
-    is_small = (
-        sum(trace_file.stat().st_size for trace_file in trace_files) <= SMALL_TRACES_BYTES_MAX
-    )
-    return trace_files if is_readable and is_small else None
+    bytes_left = SMALL_TRACES_BYTES_MAX
+    for trace_file in trace_files if is_readable else ():
+        bytes_left -= _unpacked_bytes(trace_file, bytes_left)
+        if bytes_left < 0:
+            return None
+    return trace_files if is_readable else None
+
+
+def _unpacked_bytes(trace_file: Path, bytes_max: int) -> int:
+    """Size of a trace in bytes; of a compressed one what comes out of it, which may be a thousand
+    times as much. Above ``bytes_max`` it is not unpacked any further.
+    """
+    packed_bytes = trace_file.stat().st_size
+    if trace_file.suffix != ".gz" or packed_bytes > bytes_max:
+        return packed_bytes
+    unpacked_bytes = 0
+    try:
+        with gzip.open(trace_file) as unpacked:
+            while unpacked_bytes <= bytes_max and (piece := unpacked.read(_PIECE_BYTES)):
+                unpacked_bytes += len(piece)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInputError(f"{trace_file}: it can't be unpacked: {error}") from error
+    return unpacked_bytes
 
 
 def local_path_of(uri: str) -> Path | None:

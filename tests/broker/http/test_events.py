@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -13,11 +16,13 @@ import msgspec
 import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Message
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
 from tests.support.within_environment import within
 from txnsim.client.producer import Producer
+from txnsim.http import _events as events_module
 from txnsim.http._events import (
     EVENTS_BEHIND_MAX,
     EVENTS_PER_TURN_MAX,
@@ -177,6 +182,41 @@ async def test_a_listener_chooses_kinds_and_nodes(
         assert [
             event["d"]["text"] for event_kind, event in events if event_kind == "note"
         ] == expected
+
+
+@within(run_cluster)
+async def test_ten_thousand_names_make_an_event_no_dearer(cluster: VirtualCluster) -> None:
+    call_counts = []
+    for name_count in (1, 10_000):
+        routes = routes_of(cluster)
+        query = "".join(f"&node=x{number}" for number in range(name_count))
+        async with aclosing(events_from(routes, f"node=wanted&kind=note{query}")) as stream:
+            await anext(stream)
+            for _ in range(200):
+                emit_note(cluster, "other", "broker/1/txn/7")
+            emit_note(cluster, "here", "wanted")
+            with counted_calls() as calls:
+                ((_, event),) = await events_heard(stream, 1)
+        assert event["node"] == "wanted"
+        call_counts.append(calls[events_module.__file__])
+    assert 200 < call_counts[0] <= call_counts[1] < 1.5 * call_counts[0], call_counts
+
+
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """How often functions and generators are entered or resumed, by the file of their code."""
+    calls: Counter[str] = Counter()
+
+    def count_call(frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call":
+            calls[frame.f_code.co_filename] += 1
+
+    profile_before = sys.getprofile()
+    sys.setprofile(count_call)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(profile_before)
 
 
 class Page:
@@ -350,6 +390,27 @@ async def test_only_so_many_may_listen(cluster: VirtualCluster) -> None:
         await stream.aclose()
     async with aclosing(events_from(routes)) as stream:
         await anext(stream)
+
+
+@within(run_cluster)
+async def test_who_is_admitted_counts_before_anything_is_sent(cluster: VirtualCluster) -> None:
+    async def disconnect() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send_nowhere(_message: Message) -> None: ...
+
+    routes = routes_of(cluster)
+    responses = [await routes.stream(request()) for _ in range(LISTENERS_MAX - 1)]
+    responses.append(await routes.packed(request()))
+    for route in (routes.stream, routes.packed):
+        with pytest.raises(RefusedError, match="close one of them"):
+            await route(request())
+    for response in responses:
+        await response(request().scope, disconnect, send_nowhere)
+    for _ in range(LISTENERS_MAX):
+        await routes.stream(request())
+    with pytest.raises(RefusedError, match="close one of them"):
+        await routes.stream(request())
 
 
 @within(run_story)

@@ -77,3 +77,71 @@ def test_each_mistake_of_a_file_is_named_with_its_line(
     complaints = capsys.readouterr().err
     assert f"{file}:3: mode: " in complaints
     assert f"{file}:7: bound: " in complaints
+
+
+SOUND = """\
+name: x
+title: y
+brokers: 2
+topics: {a: {partitions: 1, replication-factor: 1}}
+actors: {p: {plays: application, transactional-id: p}}
+tracks:
+  p:
+    - {do: begin}
+    - {do: send, partition: a-0, value: v}
+    - {do: commit}
+disturbances:
+  - name: broker 2 dies
+    steps:
+      - cluster: {do: kill, broker: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sound", "wrong", "place"),
+    [
+        ("  p:\n", "  ghost:\n", "7: tracks.ghost: "),
+        ("do: commit", "do: fly", "10: tracks.p.2.do: "),
+        ("do: commit", "do: {a: 1}", "10: tracks.p.2.do: "),
+        ("{do: commit}", "{}", "10: tracks.p.2"),
+        ("{do: commit}", "{do: commit, who: reader}", "10: tracks.p.2.who: "),
+        ("partition: a-0", "partition: a", "9: tracks.p.1.partition: "),
+        ("partition: a-0", "partition: b-7", "9: tracks.p.1.partition: "),
+        ("cluster: {do: kill, broker: 2}", "cluster: {do: fly}", "14: disturbances.0.steps.0"),
+        ("cluster: {do: kill, broker: 2}", "{}", "14: disturbances.0.steps.0"),
+        ("broker: 2}", "broker: 99}", "14: disturbances.0.steps.0"),
+        ("- cluster: {do: kill, broker: 2}", "- []", "14: disturbances.0.steps.0"),
+        ("factor: 1}", "factor: 1, leaders: [7]}", "4: topics.a.leaders.0: "),
+        ("brokers: 2\n", "brokers: 2\nrules: {no-such: true}\n", "4: rules.no-such: "),
+        ("brokers: 2\n", "brokers: 2\ntwins: [[p, ghost]]\n", "4: twins.0.1: "),
+        ("brokers: 2\n", "brokers: 2\nbounds: {peer-apis: [None]}\n", "4: bounds.peer-apis.0: "),
+        ("brokers: 2\n", "brokers: 2\nbefore: [call: {who: ghost, do: begin}]\n", "4: before.0."),
+    ],
+)
+def test_steps_that_no_scenario_has_are_refused_and_not_explored(
+    sound: str, wrong: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sound in SOUND
+    file = tmp_path / "wrong.yaml"
+    file.write_text(SOUND.replace(sound, wrong))
+    assert main(["explore", str(file), "--way", ""]) == 2
+    complaint = capsys.readouterr().err
+    assert f"{file}:{place}" in complaint
+
+
+def test_a_track_without_calls_and_a_file_without_tracks_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "idle.yaml"
+    for tracks in ("{}", "{p: []}"):
+        head, _, rest = SOUND.partition("tracks:\n")
+        file.write_text(f"{head}tracks: {tracks}\n{rest[rest.index('disturbances') :]}")
+        assert main(["explore", str(file), "--way", ""]) == 2
+        assert f"{file}:6: tracks" in capsys.readouterr().err
+
+
+def test_a_sound_file_is_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sound.yaml"
+    file.write_text(SOUND)
+    assert main(["explore", str(file), "--way", ""]) == 0
+    assert "Nothing is wrong" in capsys.readouterr().out

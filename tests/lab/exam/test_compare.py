@@ -81,6 +81,12 @@ def test_a_driver_is_like_itself() -> None:
     assert comparison.situations == 2
 
 
+def test_where_nothing_applies_nothing_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--only", SOME[0], "--transaction-version", "2", "--minutes", "0")
+    assert main(["exam", "compare", driver(NO), driver(NO), *words]) == 2
+    assert "nothing was compared" in capsys.readouterr().err
+
+
 @pytest.mark.costly
 def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
     comparison, situations = compare_programs(YES, NO, minutes=0.05)

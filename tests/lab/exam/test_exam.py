@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from tests.support.waiting import until
+from txnsim.cli.main import main
 from txnsim.client.errors import RetriableError
 from txnsim.client.inspection.topic_reading import Fate, read_topic
 from txnsim.client.offsets import LATEST
@@ -135,6 +136,14 @@ def test_no_verdict_knows_who_sits() -> None:
 def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
     run = sit_exam(KNOWS_ITS_NAME, "commit-lost")
     assert [result.outcome for result in run.results] == [SituationOutcome.DOES_NOT_APPLY]
+
+
+def test_of_whom_nothing_can_be_asked_it_is_not_said_that_nothing_was_missed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("--only", "commit-lost", "--transaction-version", "2")
+    assert main(["exam", "run", "--driver", driver(KNOWS_ITS_NAME), *words]) == 2
+    assert "nothing was asked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from txnsim.cli.main import main
 from txnsim.client._positions import committed_positions
 from txnsim.types import TopicPartition
 from txnsim_lab.exam.readers import (
@@ -50,6 +54,38 @@ def test_who_says_the_truth_misses_nothing() -> None:
 def test_what_is_wrong_is_named(answer: dict[str, object], wrong: str) -> None:
     (miss,) = misses(WANTED, right(**answer))
     assert miss.startswith(wrong)
+
+
+@pytest.mark.parametrize(
+    ("expected", "answers"),
+    [
+        ("[]", ""),
+        ("[]", '{"topic": "open"}'),
+        ("", ""),
+        ("{}", ""),
+        ("[" * 100_000, ""),
+        ("[null]", ""),
+        ("\xff", ""),
+    ],
+)
+def test_files_that_expect_nothing_are_no_success(
+    expected: str, answers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file_name, text in (("expected.json", expected), ("answers.jsonl", answers)):
+        (tmp_path / file_name).write_bytes(text.encode("latin-1"))
+    files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
+    assert main(["exam", "readers", "check", *files]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_reader_that_says_nothing_has_missed_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "expected.json").write_bytes(msgspec.json.encode(WANTED))
+    (tmp_path / "answers.jsonl").write_bytes(b"\n")
+    files = [str(tmp_path / "expected.json"), str(tmp_path / "answers.jsonl")]
+    assert main(["exam", "readers", "check", *files]) == 1
+    assert f"{len(WANTED)} topics, {len(WANTED)} misses" in capsys.readouterr().out
 
 
 async def test_a_group_has_read_all_topics() -> None:

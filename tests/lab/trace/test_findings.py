@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from tests.support.traces import recording_of_run
@@ -45,6 +46,21 @@ def test_steps_lie_behind_each_other() -> None:
     assert all(before.last + 1 == after.first for before, after in pairwise(steps))
     assert step_at(steps, steps[0].first - 1) is None
     assert step_at(steps, steps[2].last) == steps[2]
+
+
+def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
+    recording = recording_of_run("z01", "V-", "armed")
+    sound_steps = story_steps(recording)
+    payloads: tuple[object, ...] = (0, None, "text", ["text"], {})
+    for payload in payloads:
+        events = [
+            msgspec.structs.replace(event, d=payload) if event.i == sound_steps[0].first else event
+            for event in recording.events
+        ]
+        foreign_recording = msgspec.structs.replace(recording, events=tuple(events))
+        steps = story_steps(foreign_recording)
+        assert steps[0].text == ""
+        assert steps[1:] == sound_steps[1:]
 
 
 def test_two_runs_differ_first_where_one_hangs() -> None:

@@ -153,7 +153,8 @@ def test_damage_is_told_each_time(growing: GrowingDir, job: Job) -> None:
 
 def test_another_file_is_refused(growing: GrowingDir, tmp_path: Path) -> None:
     file = tmp_path / "other"
-    for data in (b"{}", msgspec.msgpack.encode({"version": 9})):
+    nested, no_text = b"\x91" * 100_000, b"\x81\xa1\xff\x00"
+    for data in (b"{}", msgspec.msgpack.encode({"version": 9}), nested, no_text):
         file.write_bytes(data)
         with pytest.raises(BadInputError, match=str(file)):
             report_since(growing.path, since=file)

@@ -41,6 +41,44 @@ def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.Mon
     assert small_files([str(odd)]) is None
 
 
+def test_a_packed_trace_counts_as_what_comes_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = tmp_path / "bomb.jsonl.gz"
+    bomb.write_bytes(gzip.compress(bytes(50 << 20)))
+    unpacked: list[bytes] = []
+    read = gzip.GzipFile.read
+
+    def read_and_note(file: gzip.GzipFile, size: int | None = -1) -> bytes:
+        unpacked.append(read(file, size))
+        return unpacked[-1]
+
+    monkeypatch.setattr(gzip.GzipFile, "read", read_and_note)
+    monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 5 << 20)
+    assert bomb.stat().st_size < 100_000
+    assert small_files([str(bomb)]) is None
+    assert sum(map(len, unpacked)) < 10 << 20, "and it is unpacked no further"
+
+
+@pytest.mark.parametrize("damage", ["cut off", "noise", "changed"])
+def test_what_can_t_be_unpacked_is_no_trace(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = gzip.compress(brief_lives().encode())
+    middle = len(packed) // 2
+    damaged = {
+        "cut off": packed[:-12],
+        "noise": bytes(range(1, 200)),
+        "changed": packed[:middle] + bytes(20) + packed[middle + 20 :],
+    }[damage]
+    file = tmp_path / "damaged.jsonl.gz"
+    file.write_bytes(damaged)
+    assert main(["trace", "analyse", str(file)]) == 2
+    complaint = capsys.readouterr().err
+    assert f"{file}: it can't be unpacked: " in complaint
+    assert "Traceback" not in complaint
+
+
 def test_traces_become_tables(odd: Path) -> None:
     ask = embedded_queries([str(odd)], are_exported=False)
     assert ask is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from txnsim.cli.control._answers import BrokerAnswer
 from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
@@ -59,20 +60,30 @@ def run(args: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit status."""
     port = port_of(args)
     if args.action == "list":
-        TERMINAL.tell(args, port.get("brokers"), _COLUMNS)
+        TERMINAL.tell(args, port.get("brokers", form=list[BrokerAnswer]), _COLUMNS)
         return 0
     broker_path = ("brokers", args.broker, args.action)
     match args.action:
         case "kill":
-            answer = port.post(*broker_path, body={"lose_unflushed": args.lose_unflushed})
+            answer = port.post(
+                *broker_path, body={"lose_unflushed": args.lose_unflushed}, form=BrokerAnswer
+            )
         case "isolate":
-            answer = port.post(*broker_path, body={"from_clients": args.from_clients})
+            answer = port.post(
+                *broker_path, body={"from_clients": args.from_clients}, form=BrokerAnswer
+            )
         case "stop" | "start":
             body = {"as_version": args.as_version} if args.action == "start" else None
             patience_s = args.wait / 1_000 + PATIENCE_MORE_SECONDS
-            answer = port.post(*broker_path, body=body, patience_s=patience_s, wait_ms=args.wait)
+            answer = port.post(
+                *broker_path,
+                body=body,
+                form=BrokerAnswer,
+                patience_s=patience_s,
+                wait_ms=args.wait,
+            )
         case _:
-            answer = port.post(*broker_path)
+            answer = port.post(*broker_path, form=BrokerAnswer)
     TERMINAL.tell(args, answer, lambda broker: _broker_line(broker, args.action))
     return 0
 

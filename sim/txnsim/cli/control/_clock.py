@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentTypeError
 
+from txnsim.cli.control._answers import ClockAnswer
 from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
@@ -44,15 +45,15 @@ def run(args: argparse.Namespace) -> int:
     port = port_of(args)
     match args.action:
         case "show":
-            answer = port.get("clock")
+            answer = port.get("clock", form=ClockAnswer)
         case "advance":
-            answer = port.post("clock", body={"advance_ms": args.time})
+            answer = port.post("clock", body={"advance_ms": args.time}, form=ClockAnswer)
         case _:
             by_ms = -args.back if args.ahead is None else args.ahead
             body = {"set_by_ms": by_ms}
             if args.broker is not None:
                 body["broker"] = args.broker
-            answer = port.post("clock", body=body)
+            answer = port.post("clock", body=body, form=ClockAnswer)
     TERMINAL.tell(args, answer, _clock_lines)
     return 0
 

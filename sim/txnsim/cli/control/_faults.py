@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from txnsim.cli.control._answers import FaultAnswer, ReleasedAnswer, VerifiedAnswer
 from txnsim.cli.control._words import duration_ms, key_value
 from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
@@ -140,28 +141,41 @@ def run(args: argparse.Namespace) -> int:
         case "arm":
             TERMINAL.tell(args, _arm_rules(port, args), _armed_lines)
         case "list":
-            TERMINAL.tell(args, port.get("faults"), _table)
+            TERMINAL.tell(args, port.get("faults", form=list[FaultAnswer]), _table)
         case "wait":
             patience_s = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
             wait_query = {"struck": args.struck, "timeout_ms": args.timeout}
             TERMINAL.tell(
                 args,
-                port.get("faults", args.id, "wait", patience_s=patience_s, **wait_query),
+                port.get(
+                    *("faults", args.id, "wait"),
+                    form=FaultAnswer,
+                    patience_s=patience_s,
+                    **wait_query,
+                ),
                 _state_line,
             )
         case "release":
-            TERMINAL.tell(args, port.post("faults", args.id, "release"), _released_line)
+            TERMINAL.tell(
+                args, port.post("faults", args.id, "release", form=ReleasedAnswer), _released_line
+            )
         case "disarm":
             TERMINAL.tell(args, _disarm_rules(port, args), _taken_back)
         case _:
-            TERMINAL.tell(args, port.post("faults", "verify"), lambda _: "every rule has struck")
+            TERMINAL.tell(
+                args,
+                port.post("faults", "verify", form=VerifiedAnswer),
+                lambda _: "every rule has struck",
+            )
     return 0
 
 
 def _disarm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
     if args.all == (args.id is not None):
         raise ConfigError("disarm: name a rule, or say --all; `txnsim faults list` shows them")
-    return port.delete("faults") if args.all else [port.delete("faults", args.id)]
+    if args.all:
+        return port.delete("faults", form=list[FaultAnswer])
+    return [port.delete("faults", args.id, form=FaultAnswer)]
 
 
 # Arming
@@ -169,7 +183,7 @@ def _disarm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
 
 def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
     if args.file is None:
-        return [port.post("faults", body=_rule_of_options(args))]
+        return [port.post("faults", body=_rule_of_options(args), form=FaultAnswer)]
     options_given = [name for name in ("id", "point", "do") if getattr(args, name) is not None]
     if options_given:
         raise ConfigError(
@@ -177,8 +191,8 @@ def _arm_rules(port: ControlPort, args: argparse.Namespace) -> Json:
         )
     rules = _read_rules(args.file)
     if isinstance(rules, list):
-        return port.post("faults", "plan", body=rules)
-    return [port.post("faults", body=rules)]
+        return port.post("faults", "plan", body=rules, form=list[FaultAnswer])
+    return [port.post("faults", body=rules, form=FaultAnswer)]
 
 
 def _read_rules(rules_path: str) -> Any:
@@ -189,7 +203,7 @@ def _read_rules(rules_path: str) -> Any:
         return json.loads(text)
     except OSError as error:
         raise ConfigError(f"--file {rules_path}: {problem_of(error)}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"--file {rules_path}: no JSON: {error}; expected a rule or a list of rules, as in "
             "docs/faults.md"

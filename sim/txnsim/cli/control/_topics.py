@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from txnsim.cli.control._answers import PartitionAnswer, TopicAnswer, TopicOffsetsAnswer
 from txnsim.cli.control._words import key_value, new_topic, topic_partition
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         case "list":
             topics = [
                 listed_topic
-                for listed_topic in port.get("topics")
+                for listed_topic in port.get("topics", form=list[TopicAnswer])
                 if args.internal or not listed_topic["is_internal"]
             ]
             TERMINAL.tell(args, topics, _TOPIC_COLUMNS)
@@ -61,17 +62,19 @@ def run(args: argparse.Namespace) -> int:
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
             }
-            TERMINAL.tell(args, port.post("topics", body=body), _created_line)
+            TERMINAL.tell(args, port.post("topics", body=body, form=TopicAnswer), _created_line)
         case "describe":
-            TERMINAL.tell(args, port.get("topics", args.topic), _described_lines)
+            TERMINAL.tell(
+                args, port.get("topics", args.topic, form=TopicOffsetsAnswer), _described_lines
+            )
         case "delete":
-            TERMINAL.tell(args, port.delete("topics", args.topic), _deleted_line)
+            TERMINAL.tell(args, port.delete("topics", args.topic, form=TopicAnswer), _deleted_line)
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
             TERMINAL.tell(
                 args,
-                port.post("leaders", body=body),
+                port.post("leaders", body=body, form=PartitionAnswer),
                 lambda partition: _moved_line(topic, partition),
             )
     return 0

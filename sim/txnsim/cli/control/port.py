@@ -18,6 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+import msgspec
+
 from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
@@ -28,6 +30,8 @@ READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
 URL_DEFAULT: Final = "http://127.0.0.1:9080"
 PATIENCE_SECONDS: Final = 40.0
 """Longer than the default limit of the control port, 30 s."""
+_ANSWER_BYTES_MAX: Final = 128 << 20
+"""Largest answer that is read, in bytes; a control port sends half as much at most."""
 
 _IN_COMMANDS: Final = {
     "GET /api/v1/faults": "`txnsim faults list`",
@@ -54,24 +58,39 @@ class ControlPort:
         self._opener = build_opener(ProxyHandler({}))
 
     def get(
-        self, *path_parts: str | int, patience_s: float = PATIENCE_SECONDS, **parameters: object
+        self,
+        *path_parts: str | int,
+        form: object = Any,
+        patience_s: float = PATIENCE_SECONDS,
+        **parameters: object,
     ) -> Json:
-        """Send a GET request without the query parameters that are None."""
-        return self._send_request("GET", path_parts, parameters, None, patience_s)
+        """Send a GET request without the query parameters that are None.
+
+        Args:
+            path_parts: The path below ``/api/v1``.
+            form: The type that the answer must have (``_answers``).
+            patience_s: How many seconds the answer may take.
+            parameters: The query.
+
+        Raises:
+            ControlPortError: It refuses, it does not answer, or its answer has another form.
+        """
+        return self._send_request("GET", path_parts, parameters, None, patience_s, form)
 
     def post(
         self,
         *path_parts: str | int,
         body: object = None,
+        form: object = Any,
         patience_s: float = PATIENCE_SECONDS,
         **parameters: object,
     ) -> Json:
         """Send a POST request."""
-        return self._send_request("POST", path_parts, parameters, body, patience_s)
+        return self._send_request("POST", path_parts, parameters, body, patience_s, form)
 
-    def delete(self, *path_parts: str | int) -> Json:
+    def delete(self, *path_parts: str | int, form: object = Any) -> Json:
         """Send a DELETE request."""
-        return self._send_request("DELETE", path_parts, {}, None, PATIENCE_SECONDS)
+        return self._send_request("DELETE", path_parts, {}, None, PATIENCE_SECONDS, form)
 
     def _send_request(
         self,
@@ -80,6 +99,7 @@ class ControlPort:
         query: Mapping[str, object],
         body: object,
         patience_s: float,
+        form: object,
     ) -> Json:
         quoted_path = "/".join(quote(str(path_part), safe="") for path_part in path_parts)
         parameters = {name: value for name, value in query.items() if value is not None}
@@ -92,7 +112,12 @@ class ControlPort:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
             with self._opener.open(request, timeout=patience_s) as answer:
-                return json.loads(answer.read())
+                text = answer.read(_ANSWER_BYTES_MAX + 1)
+            if len(text) > _ANSWER_BYTES_MAX:
+                raise self._absent_error(f"more than {_ANSWER_BYTES_MAX} bytes")
+            answer_value = json.loads(text)
+            msgspec.convert(answer_value, form)
+            return answer_value
         except HTTPError as error:
             raise self._refusal_of(error) from None
         except URLError as error:
@@ -101,8 +126,13 @@ class ControlPort:
             raise ControlPortError(
                 f"{self.url}: no answer within {patience_s:g} s; it may still be at work: ask again"
             ) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException) as error:
             raise self._absent_error(error) from None
+        except (ValueError, msgspec.ValidationError, RecursionError) as error:
+            raise ControlPortError(
+                f"{self.url} answers {method} /api/v1/{quoted_path} with something else: {error};"
+                " is it a control port of txnsim?"
+            ) from None
 
     def _refusal_of(self, error: HTTPError) -> ControlPortError:
         if error.code == 401:
@@ -112,10 +142,10 @@ class ControlPort:
                 f" `txnsim serve` has "
                 "printed, or name its ready file with --ready-file"
             )
-        text = error.read().decode(errors="replace")
+        text = error.read(_ANSWER_BYTES_MAX).decode(errors="replace")
         try:
             reason = str(json.loads(text)["error"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
             )
@@ -217,7 +247,7 @@ def _read_ready_file(ready_path: Path) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise ConfigError(f"{ready_path}: {problem_of(error)}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         file_facts = None
     if not isinstance(file_facts, dict) or "bootstrap" not in file_facts:
         raise ConfigError(f"{ready_path}: it is no ready file of `txnsim serve`")

@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim.cli.output import Columns
 from txnsim.errors import ConfigError
-from txnsim.files import problem_of, write_whole
+from txnsim.files import problem_of, read_given, write_whole
 
 
 class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,8 +51,8 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
     result_rows = []
     for path in paths:
         try:
-            handed_in = msgspec.json.decode(path.read_bytes(), type=HandedIn)
-        except (OSError, msgspec.MsgspecError) as error:
+            handed_in = msgspec.json.decode(read_given(path), type=HandedIn)
+        except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             problem = problem_of(error)
             raise ConfigError(
                 f"{path}: not a file that `txnsim lesson --hand-in` has written: {problem}"

@@ -279,5 +279,5 @@ class ProgramPlayer(ApplicationPlayer):
             raise ClientError(f"{self.name} ended before it said {awaited_event!r}")
         try:
             return msgspec.json.decode(raw_line, type=Line)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise ClientError(f"{self.name} said {raw_line[:200]!r}: {error}") from None

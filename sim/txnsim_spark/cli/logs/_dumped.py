@@ -7,11 +7,12 @@ import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.errors import BadInputError
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, why_command
 
@@ -26,6 +27,10 @@ DESCRIPTION: Final = (
     " hangs, as far as the text goes; 4: something is open that can't be judged, or the text, or a"
     " part of it, was not understood; 0: nothing of these; 2: a misuse."
 )
+LINE_CHARACTERS_MAX: Final = 16 << 20
+"""Longest line that is read; a record of the largest size that Kafka takes by default, printed, is
+shorter.
+"""
 HANGING_STATUS: Final = 3
 UNJUDGED_STATUS: Final = 4
 
@@ -54,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines_of_dump(file_name: str) -> Iterator[str]:
     if file_name == "-":
-        yield from sys.stdin
+        yield from _bounded_lines(sys.stdin, "the input")
         return
     path = Path(file_name)
     with path.open("rb") as file:
@@ -62,7 +67,22 @@ def _lines_of_dump(file_name: str) -> Iterator[str]:
     # PowerShell writes what a command prints as UTF-16.
     encoding = "utf-16" if first_bytes in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
     with path.open(encoding=encoding, errors="replace") as text_file:
-        yield from text_file
+        yield from _bounded_lines(text_file, file_name)
+
+
+def _bounded_lines(text_file: TextIO, source_name: str) -> Iterator[str]:
+    """The lines of a text; a device without an end is one that never ends.
+
+    Raises:
+        BadInputError: A line is too long.
+    """
+    while line := text_file.readline(LINE_CHARACTERS_MAX + 1):
+        if len(line) > LINE_CHARACTERS_MAX:
+            raise BadInputError(
+                f"{source_name}: a line has more than {LINE_CHARACTERS_MAX} characters: this is"
+                " no text of kafka-dump-log"
+            )
+        yield line
 
 
 def _offsets_text(partition: DumpedPartition) -> str:

@@ -5,17 +5,19 @@ port: as new directories, or some topics of them into the directories of a stopp
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import re
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+import msgspec
 
 from txnsim.cli.control_token import token_from
 from txnsim.cli.output import TERMINAL
@@ -34,6 +36,30 @@ DESCRIPTION: Final = (
 )
 DEFAULT_URL: Final = "http://127.0.0.1:9080"
 TIMEOUT_SECONDS: Final = 60
+LISTING_BYTES_MAX: Final = 64 << 20
+"""Largest list of brokers or topics, in bytes; a control port sends no larger one."""
+COMPLAINT_BYTES_MAX: Final = 4 << 10
+"""How many bytes of a refusal are printed."""
+_MEMBER_RE: Final = re.compile(r"broker-(\d{1,10})/([^/].*)")
+"""Name of a file in the archive: a broker, and a path in its directory."""
+
+Row = TypeVar("Row")
+
+
+class _BrokerRow(msgspec.Struct, frozen=True):
+    """What is needed of a broker. It names a folder, so nothing but a number will do."""
+
+    id: int
+
+
+class _PartitionRow(msgspec.Struct, frozen=True):
+    partition: int
+    leader: int
+
+
+class _TopicRow(msgspec.Struct, frozen=True):
+    name: str
+    partitions: tuple[_PartitionRow, ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
             TERMINAL.tell(args, _fill_directories(args), _replica_lines)
         else:
             TERMINAL.tell(args, _write_to_new_folders(args), _directory_lines)
-    except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
+    except (OSError, HTTPException, tarfile.TarError, BadInputError) as error:
         TERMINAL.complain(f"{_problem_text(error)}")
         return MISUSE_STATUS
     return 0
@@ -116,7 +142,7 @@ def _check_arguments(args: argparse.Namespace) -> None:
 def _write_to_new_folders(args: argparse.Namespace) -> list[dict[str, object]]:
     """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
     brokers = args.broker or [
-        broker["id"] for broker in json.load(_open_resource(args.url, "brokers"))
+        broker.id for broker in _read_listing(args.url, "brokers", _BrokerRow)
     ]
     new_folders = {broker: args.directory / f"broker-{broker}" for broker in brokers}
     for broker_folder in new_folders.values():
@@ -147,11 +173,14 @@ def _write_log_dirs(url: str, folders: Mapping[int, Path]) -> dict[int, dict[str
         tarfile.open(fileobj=response, mode="r|") as archive,
     ):
         for archive_member in archive:
-            broker_folder, _, path = archive_member.name.partition("/")
-            broker = int(broker_folder.removeprefix("broker-"))
+            name_parts = _MEMBER_RE.fullmatch(archive_member.name)
+            broker = -1 if name_parts is None else int(name_parts[1])
+            if name_parts is None or broker not in folders or not archive_member.isfile():
+                raise _strange_answer(url, f"{archive_member.name!r} is no file of a broker asked")
             size = sizes[broker]
             with working_in(folders[broker]):
-                archive.extract(archive_member.replace(name=path), folders[broker], filter="data")
+                file = archive_member.replace(name=name_parts[2])
+                archive.extract(file, folders[broker], filter="data")
             size["files"] += 1
             size["bytes"] += archive_member.size
     return sizes
@@ -203,9 +232,10 @@ def _targets_by_leader(
 ) -> dict[int, list[InstallTarget]]:
     """The folders to fill, by the id of the simulator's broker that leads the partition."""
     leader_by_partition: dict[tuple[str, int], int] = {}
-    for topic in json.load(_open_resource(args.url, "topics")):
-        for partition in topic["partitions"]:
-            leader_by_partition[topic["name"], partition["partition"]] = partition["leader"]
+    for topic_row in _read_listing(args.url, "topics", _TopicRow):
+        for partition_row in topic_row.partitions:
+            topic_and_partition = topic_row.name, partition_row.partition
+            leader_by_partition[topic_and_partition] = partition_row.leader
     for topic_name in args.topic:
         simulated_partitions = {
             partition for topic, partition in leader_by_partition if topic == topic_name
@@ -239,6 +269,28 @@ def _replica_lines(replicas: Sequence[InstalledReplica]) -> list[str]:
     ]
 
 
+def _read_listing(url: str, path: str, row_type: type[Row]) -> list[Row]:
+    """A list that the control port answers; what else answers there is told as such.
+
+    Raises:
+        BadInputError: The answer is no such list, or too large.
+        OSError, HTTPException: There is no answer.
+    """
+    with _open_resource(url, path) as response:
+        listing = response.read(LISTING_BYTES_MAX + 1)
+    if len(listing) > LISTING_BYTES_MAX:
+        raise _strange_answer(url, f"more than {LISTING_BYTES_MAX} bytes")
+    try:
+        rows = msgspec.json.decode(listing, type=list[msgspec.Raw])
+        return [msgspec.json.decode(row, type=row_type) for row in rows]
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _strange_answer(url, str(error)) from error
+
+
+def _strange_answer(url: str, reason: str) -> BadInputError:
+    return BadInputError(f"what answers at {url} is no control port of txnsim: {reason}")
+
+
 def _open_resource(url: str, path: str) -> HTTPResponse:
     request = Request(f"{url.rstrip('/')}/api/v1/{path}")
     token = token_from(os.environ)
@@ -252,9 +304,12 @@ def _open_resource(url: str, path: str) -> HTTPResponse:
 def _problem_text(error: Exception) -> str:
     match error:
         case HTTPError():
-            return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"
+            refusal = error.read(COMPLAINT_BYTES_MAX).decode(errors="replace")
+            return f"{error.url}: {refusal or error.reason}"
         case URLError():
             reason = error.reason
             problem = problem_of(reason) if isinstance(reason, Exception) else reason
             return f"no control port answers ({problem}); start one with `serve --http`"
+        case HTTPException():
+            return f"what answers is no control port of txnsim: {problem_of(error)}"
     return TERMINAL.error_text(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -14,11 +15,15 @@ from typing import Any
 import pytest
 
 from tests.broker.cli.control.conftest import Ask
+from tests.support.alone import ROOT
+from tests.support.hostile_brokers import answering, hostile_broker
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.control._words import duration_ms, key_value, new_topic, topic_partition
 from txnsim.cli.control.port import ControlPortError, add_arguments, port_of
 from txnsim.cli.main import main
 from txnsim.errors import ConfigError
+
+CLI_PAGE = (ROOT / "docs/cli.md").read_text()
 
 # ``faults``
 
@@ -120,6 +125,77 @@ def test_a_file_that_is_no_json_is_named(txnsim: Ask, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text("id: x")
     assert f"--file {file}: no JSON" in txnsim("faults", "arm", "--file", str(file)).err
+
+
+def test_a_file_that_is_nested_too_deeply_is_no_json(txnsim: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text("[" * 100_000)
+    assert f"--file {file}: no JSON" in txnsim("faults", "arm", "--file", str(file)).err
+
+
+# ``answers``: what another program at the address says
+
+
+ASKING = (
+    ("faults", "list"),
+    ("faults", "verify"),
+    ("faults", "wait", "r"),
+    ("faults", "release", "r"),
+    ("faults", "disarm", "r"),
+    ("faults", "disarm", "--all"),
+    ("faults", "arm", "r", "--point", "client.request", "--do", "hold"),
+    ("clock", "show"),
+    ("clock", "advance", "1s"),
+    ("clock", "set", "--ahead", "1s"),
+    ("brokers", "list"),
+    ("brokers", "kill", "1"),
+    ("brokers", "stop", "1"),
+    ("brokers", "start", "1"),
+    ("brokers", "isolate", "1"),
+    ("brokers", "heal", "1"),
+    ("topics", "list"),
+    ("topics", "describe", "orders"),
+    ("topics", "create", "orders"),
+    ("topics", "delete", "orders"),
+    ("topics", "move-leader", "orders-0", "1"),
+)
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+OTHER_ANSWERS = {
+    "nothing": b"",
+    "noise": bytes(range(256)),
+    "a status that is no number": b"HTTP/1.1 abc OK\r\n\r\n",
+    "fewer bytes than it says": b'HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n[{"id"',
+    "a page": OK + b"<html>hello</html>",
+    "null": OK + b"null",
+    "a number": OK + b"5",
+    "a text": OK + b'"x"',
+    "an object": OK + b"{}",
+    "a list of an object": OK + b"[{}]",
+    "a list of null": OK + b"[null]",
+    "much that is nested": OK + b"[" * 100_000,
+    "bytes that are no UTF-8": OK + b'{"id": "\xff"}',
+    "a refusal of something else": b"HTTP/1.1 404 No\r\n\r\n" + b'{"error":' + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_ANSWERS)
+@pytest.mark.parametrize("words", ASKING, ids=" ".join)
+def test_another_program_at_the_address_is_no_control_port(
+    words: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be anybody's web server: its empty object does not say that every rule has struck."""
+    with hostile_broker(answering(OTHER_ANSWERS[kind])) as address:
+        status = main([*words, "--http", f"http://{address}"])
+    printed = capsys.readouterr()
+    assert status == 1
+    assert printed.out == ""
+    assert address in printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_every_command_that_asks_is_tried() -> None:
+    sections = re.findall(r"^## txnsim (faults|clock|brokers|topics) (.+)$", CLI_PAGE, re.MULTILINE)
+    assert {words[:2] for words in ASKING} == set(sections)
 
 
 TOKEN = "a-token-of-sixteen-letters"

@@ -214,7 +214,8 @@ def test_a_learner_who_leaves_hands_in_what_was_predicted(
 
 def test_what_is_no_such_file_and_a_lesson_on_a_cluster_are_a_misuse(tmp_path: Path) -> None:
     other_file = tmp_path / "other.json"
-    other_file.write_text("{}")
-    assert main(["lesson", "--handed-in", str(other_file)]) == 2
+    for content in (b"{}", b"", b'{"lesson": "\xff"}', b'{"lesson":' + b"[" * 100_000):
+        other_file.write_bytes(content)
+        assert main(["lesson", "--handed-in", str(other_file)]) == 2
     assert main(["lesson", "--handed-in", str(tmp_path / "gone.json")]) == 2
     assert main(["lesson", "L10", "--hand-in", str(other_file)]) == 2

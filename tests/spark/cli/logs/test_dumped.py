@@ -10,6 +10,7 @@ import pytest
 
 from tests.spark.forensics.test_dumped import COORDINATOR, ORDERS, batch, entry, marker
 from txnsim.cli.main import main
+from txnsim_spark.cli.logs._dumped import LINE_CHARACTERS_MAX
 
 
 def test_a_hanging_transaction_is_told_with_what_to_ask(
@@ -30,6 +31,18 @@ def test_a_hanging_transaction_is_told_with_what_to_ask(
         " an old state. Dump the leader's, and ask the brokers once they run.",
         "missing: High watermarks, and replicas that were not dumped: the text never has them.",
     ]
+
+
+def test_a_line_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "endless.txt"
+    file.write_text(ORDERS + "x" * (LINE_CHARACTERS_MAX + 1))
+    assert main(["logs", "dumped", str(file)]) == 2
+    assert f"{file}: a line has more than" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", io.StringIO("x" * (LINE_CHARACTERS_MAX + 1)))
+    assert main(["logs", "dumped", "-"]) == 2
+    assert "the input: a line has more than" in capsys.readouterr().err
 
 
 def test_text_comes_from_the_input_too(

@@ -1,0 +1,48 @@
+"""The connections of the control port, whose trouble is told in the log of the process.
+
+uvicorn writes to the standard library's loggers, which a program may have set up for servers of its
+own, and which otherwise print plain lines without a bound. So these connections have a logger that
+nobody else has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from txnsim.loggers import Logger
+
+_log: Final = Logger("txnsim.http")
+
+
+class ControlConnection(H11Protocol):
+    """uvicorn's connection over h11 with a logger of its own."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.logger = PORT_LOGGER
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing: a request that may be upgraded is carried out as it is (RFC 9110, 7.8), and
+        there is no WebSocket library to install.
+        """
+
+
+class _ForwardToOurLog(logging.Handler):
+    """Writes uvicorn's lines as ours, which are limited: one of a kind in each second."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; nothing about requests that are cancelled because the port closes."""
+        if record.exc_info:
+            if not isinstance(record.exc_info[1], asyncio.CancelledError):
+                _log.error("request failed by a bug", exc_info=record.exc_info)
+        else:
+            _log.warning("connection closed: bad request", reason=record.getMessage())
+
+
+PORT_LOGGER: Final = logging.Logger("txnsim.http", logging.WARNING)
+"""A logger without a parent: it is no child of the root logger, so that only our log has it."""
+PORT_LOGGER.addHandler(_ForwardToOurLog())
