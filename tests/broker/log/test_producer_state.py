@@ -468,6 +468,7 @@ def test_only_the_last_five_batches_are_kept() -> None:
     assert entry.find_batch(1, 1) is None
     assert entry.find_batch(2, 2) is not None
     assert entry.find_batch(1, 2) is None
+    assert entry.find_batch(2, 3) is None
 
 
 def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None:

@@ -706,6 +706,11 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert error_of(await coordinator_bench.end(session)) is INVALID_STATE
     assert await coordinator_bench.end(session, committed=False) == identity(0, 1)
     assert coordinator_bench.service.timeouts_total == 1
+    events = list(coordinator_bench.tracer.events())
+    (fired,) = [event for event in events if event.k == "timer.fire"]
+    (decided,) = [event for event in events if event.k == "txn.decide" and fired.i in event.p]
+    assert isinstance(decided.d, dict)
+    assert (fired.p, decided.d["command"], decided.d["rule"]) == ((), "timeout", "timeout.bumps-v2")
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
@@ -850,6 +855,31 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
     assert {txn.state for txn in coordinator_bench.service.entries()} == {
         TransactionState.COMPLETE_COMMIT
     }
+
+
+async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
+    coordinator_bench = CoordinatorBench(loaded=False, trace=True)
+    coordinator_bench.answers_markers = False
+    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
+    coordinator_bench.tracer.caused_by(cause)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b"]))
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    events = {
+        kind: [event for event in coordinator_bench.tracer.events() if event.k == kind]
+        for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
+    }
+    due = [[event.i] for event in events["txn.prepare"]]
+    assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
+    assert [list(event.p) for event in events["marker.owed"]] == due
+    assert [list(event.p) for event in events["marker.sent"]] == due
+    assert [list(event.p) for event in events["marker.acked"]] == [
+        [event.i, cause] for event in events["marker.sent"]
+    ]
+    assert [list(event.p) for event in events["txn.append"]] == [
+        [event.i] for event in events["marker.acked"]
+    ]
 
 
 # Expiry of idle transactional ids
