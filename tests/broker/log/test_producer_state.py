@@ -517,6 +517,17 @@ def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
     assert entry.last_sequence == -1
 
 
+def test_a_marker_is_in_the_next_snapshot() -> None:
+    state = PartitionProducers()
+    data(state, 0)
+    (snapshot_before,) = state.to_snapshot()
+    marker(state, 1, epoch=2, coordinator_epoch=5)
+    (snapshot_entry,) = state.to_snapshot()
+    assert snapshot_before.producer_epoch == 0
+    assert (snapshot_entry.producer_epoch, snapshot_entry.coordinator_epoch) == (2, 5)
+    assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
+
+
 @pytest.mark.parametrize(("epoch", "batches"), [(0, 1), (1, 0)])
 def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(epoch: int, batches: int) -> None:
     state = PartitionProducers()

@@ -451,3 +451,30 @@ def test_the_key_of_a_very_long_id_is_not_kept(characters: int, *, is_kept: bool
     )
     assert log_format._cached_key_field.cache_info().currsize == is_kept
     assert list(read_log([batch], release_rules=LATEST).entries) == [transactional_id]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        1,
+        log_format.CACHED_PARTITIONS_MAX - 1,
+        log_format.CACHED_PARTITIONS_MAX,
+        log_format.CACHED_PARTITIONS_MAX + 1,
+    ],
+)
+def test_a_large_set_of_partitions_is_not_kept(count: int) -> None:
+    partitions = frozenset(TopicPartition("foo", index) for index in range(count))
+    record = transition(state=TransactionState.ONGOING, partitions=partitions, start_ms=NOW_MS)
+    log_format._cached_partitions_field.cache_clear()
+    log_format._cached_partitions.cache_clear()
+    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    assert log_format._cached_partitions_field.cache_info().currsize == (
+        count <= log_format.CACHED_PARTITIONS_MAX
+    )
+    decoded = decode_record(encode_key(TID), value, release_rules=LATEST)
+    assert isinstance(decoded, TxnTransition)
+    assert decoded.partitions == partitions
+    # The encoded number is one too large.
+    assert log_format._cached_partitions.cache_info().currsize == (
+        count < log_format.CACHED_PARTITIONS_MAX
+    )

@@ -188,6 +188,16 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     assert end(after_commit, mended, epoch=5, committed=False) is ErrorCode.invalid_txn_state
 
 
+@pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
+def test_a_commit_of_nothing(state: TransactionState) -> None:
+    ending_rules = Rules(empty_commits_are_ended=True)
+    assert end(entry(state), LATEST, epoch=5, committed=True) is ErrorCode.invalid_txn_state
+    assert end(entry(state), ending_rules, epoch=5, committed=True) == 6
+    for rules in (LATEST, ending_rules):
+        assert end(entry(state), rules, epoch=5, committed=False) == 6
+        assert end(entry(ONGOING), rules, epoch=5, committed=True) == 6
+
+
 def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
     txn = entry(TransactionState.PREPARE_COMMIT, epoch=6)
     shipped = {

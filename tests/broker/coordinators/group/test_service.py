@@ -148,7 +148,7 @@ async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]
         "AlterShareGroupOffsets": await groups.alter_share_offsets("", []),
         "DeleteShareGroupOffsets": await groups.delete_share_offsets("", []),
     }
-    errors = {request: reply.error for request, reply in replies.items()}  # type: ignore[union-attr] # none succeeds
+    errors = {request: reply.error for request, reply in replies.items()}
     return {**errors, "Heartbeat": group_bench.heartbeat("m", group_id="")}
 
 

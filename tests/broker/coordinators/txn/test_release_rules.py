@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from tests.support.at_once import load_whole
 from tests.support.coordinator import FOO_0, HOME, TID, CoordinatorBench, error_of, identity
+from tests.support.txn_entries import NOW_MS, entry
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import VerifyPartitions
 from txnsim.txn.list_filter import ListTransactions
+from txnsim.txn.log_format import encode_batch
 from txnsim.txn.state import TransactionState
-from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerIdAndEpoch, TransactionVersion
+from txnsim.txn.transitions import to_kept, to_ongoing
+from txnsim.types import (
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerIdAndEpoch,
+    TransactionalId,
+    TransactionVersion,
+)
 
 HOUR_MS: Final = 3_600_000
 TV_0: Final = TransactionVersion.TV_0
+TV_2: Final = TransactionVersion.TV_2
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
@@ -103,6 +114,30 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
     assert coordinator_bench.entry().state.wire_name == prepared.replace("Prepare", "Complete")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
+    """KIP-939; beside one that is open and is not kept."""
+    plain = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    kept = to_kept(entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS)
+    log = [
+        encode_batch(
+            (msgspec.structs.replace(record, transactional_id=TransactionalId(name)),),
+            finalized_version=TV_2,
+            now_ms=NOW_MS,
+            release_rules=LATEST,
+        )
+        for name, record in (("plain", plain), ("kept", kept))
+    ]
+    coordinator_bench = CoordinatorBench(
+        loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
+    )
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
+    assert {
+        loaded.transactional_id: loaded.next_producer_epoch
+        for loaded in coordinator_bench.service.entries()
+    } == {"plain": -1, "kept": 0 if keeps else -1}
 
 
 async def test_an_id_whose_first_record_was_lost_expires() -> None:

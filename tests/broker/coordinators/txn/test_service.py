@@ -957,6 +957,20 @@ async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> No
     assert coordinator_bench.entry().pending_state is None
 
 
+async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan() -> None:
+    coordinator_bench, _ = await idle()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    refused_entry = coordinator_bench.entry()
+    assert (refused_entry.state, refused_entry.pending_state) == (TransactionState.EMPTY, None)
+    assert coordinator_bench.service.snapshot().expired_total == 0
+    coordinator_bench.clock.advance(500_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry_or_none() is None
+    assert coordinator_bench.service.snapshot().expired_total == 1
+
+
 async def many_idle(rules: Rules = LATEST) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
     coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
