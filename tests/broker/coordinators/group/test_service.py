@@ -11,7 +11,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole, read_whole
-from tests.support.group_world import GROUP, HOME, PRODUCER, GroupBench, commit_of, run_groups
+from tests.support.group_world import (
+    GROUP,
+    HOME,
+    PARTITIONS,
+    PRODUCER,
+    GroupBench,
+    commit_of,
+    run_groups,
+)
 from tests.support.streams_groups import heartbeat as streams_heartbeat
 from tests.support.within_environment import within
 from txnsim.coordinators.group import service
@@ -172,6 +180,14 @@ async def test_a_coordinator_that_is_stopped_does_not_look_at_the_name(
     described = await group_bench.groups.describe_share_offsets(GROUP, None)
     assert isinstance(described, Rejection)
     assert described.error is E.coordinator_not_available
+
+
+@within(run_groups)
+async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one(
+    group_bench: GroupBench,
+) -> None:
+    assert group_bench.groups.partitions == PARTITIONS
+    assert GroupBench(group_bench.env, partitions=7).groups.partitions == 7
 
 
 @within(run_groups)

@@ -17,6 +17,7 @@ from tests.support.coordinator import (
     FOO_0,
     FOO_1,
     HOME,
+    PARTITIONS,
     START_MS,
     TID,
     CoordinatorBench,
@@ -546,6 +547,11 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
     await coordinator_bench.settle()
     (marker,) = coordinator_bench.sent[0].command.markers
     assert (marker.coordinator_epoch, marker.partitions) == (1, (FOO_0, FOO_1))
+
+
+async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one() -> None:
+    assert CoordinatorBench().service.partitions == PARTITIONS
+    assert CoordinatorBench(partitions=7, loaded=False).service.partitions == 7
 
 
 async def test_a_load_shows_while_it_lasts() -> None:
