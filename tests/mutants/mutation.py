@@ -281,7 +281,9 @@ def _surroundings(function: FunctionNode) -> dict[int, tuple[Any, Any]]:
 
 
 def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one that a mutation may change: no assertions, texts, types or log lines."""
+    """The nodes below one that a mutation may change: no assertions, texts, types or log lines. The
+    ``strict`` of a ``zip`` is an assertion, too: nothing depends on it as long as it holds.
+    """
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(
             node, ast.Call
@@ -291,6 +293,8 @@ def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
             if not isinstance(child, ast.AST) or isinstance(child, (ast.Assert, ast.JoinedStr)):
                 continue
             if isinstance(child, ast.Expr) and _says_only(child.value):
+                continue
+            if isinstance(child, ast.keyword) and child.arg == "strict":
                 continue
             yield child
             yield from _mutable_nodes(child)

@@ -49,6 +49,10 @@ def rejection_of(text: str, names: list[str]) -> ErrorCode:
 def reject(error: ErrorCode, rule: str) -> ErrorCode:
     return error
 
+def pairs(left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    assert len(left) < 1_000
+    return list(zip(left, right, strict=True))
+
 @cache
 def doubled(number: int) -> int:
     return number + number
@@ -127,6 +131,10 @@ def test_conditions_errors_and_statements_are_broken(sample: MutableModule) -> N
     invalid, unknown = ("return ErrorCode.invalid_request", "return ErrorCode.unknown_server_error")
     assert ("error", invalid, unknown) in found
     assert not any(before == "return ErrorCode.none" for _, before, after in found if not after)
+
+
+def test_assertions_stay(sample: MutableModule) -> None:
+    assert mutations(sample, "pairs") == []
 
 
 def test_a_statement_is_named_once_however_often_it_stands_there(sample: MutableModule) -> None:

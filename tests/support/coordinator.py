@@ -208,6 +208,7 @@ class CoordinatorBench:
         loaded: bool = True,
         trace: bool = False,
         rules: Rules = LATEST,
+        partitions: int | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
@@ -243,6 +244,7 @@ class CoordinatorBench:
             send_markers=self._send_markers,
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate,
+            partitions=partitions,
             release_rules=rules,
         )
         self.level = transaction_version

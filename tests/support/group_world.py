@@ -176,7 +176,14 @@ class ShareCoordinators:
 class GroupBench:
     """The coordinator of a broker that leads all partitions."""
 
-    def __init__(self, env: VirtualEnvironment, *, rules: Rules = LATEST, **settings: Any) -> None:
+    def __init__(
+        self,
+        env: VirtualEnvironment,
+        *,
+        rules: Rules = LATEST,
+        partitions: int | None = None,
+        **settings: Any,
+    ) -> None:
         self.env = env
         self.log = ListLog()
         self.image: ClusterImage = image(orders=3)
@@ -202,6 +209,7 @@ class GroupBench:
             tracer=env.tracer,
             share_coordinators=self.shares,
             latest_offset=self._latest_offset,
+            partitions=partitions,
         )
         self.epoch = 0
         self.groups.is_running = True

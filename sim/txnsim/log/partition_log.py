@@ -556,7 +556,7 @@ class PartitionLog:
             excess_bytes -= segment.size_bytes
             return excess_bytes >= 0
 
-        if config.retention_bytes >= 0 and excess_bytes >= 0:
+        if config.retention_bytes >= 0:
             removed_count += self._delete_while(is_excess, now_ms)
         if config.retention_ms >= 0:
             removed_count += self._delete_while(

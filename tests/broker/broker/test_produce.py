@@ -451,6 +451,8 @@ async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_the
 
 
 NOBODYS = TopicPartition("orders", 7)
+NOT_LOADED = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
+LOADED = TopicPartition(CONSUMER_OFFSETS_TOPIC, 4)
 
 
 def marker(*partitions: TopicPartition, producer: int = 5, epoch: int = 0) -> TxnMarker:
@@ -465,10 +467,10 @@ def marker(*partitions: TopicPartition, producer: int = 5, epoch: int = 0) -> Tx
 
 
 class NoGroups:
-    """A broker without groups."""
+    """A broker without groups, which loads a partition of positions."""
 
     def refuses_markers(self, topic_partition: TopicPartition) -> bool:
-        return topic_partition == NOBODYS
+        return topic_partition == NOT_LOADED
 
     def marker_written(self, *_: object) -> None:
         pass
@@ -556,6 +558,31 @@ async def test_too_few_in_sync_write_nothing() -> None:
     (result,) = (await (await bench.write(marker()))).results
     assert result[1] == ((TP, ErrorCode.not_enough_replicas),)
     assert bench.leader.log.log_end_offset == 0
+
+
+async def test_a_partition_of_positions_that_are_not_loaded_takes_no_marker() -> None:
+    bench = Bench()
+    replicas = bench.leader.replicas
+    for topic_partition in (NOT_LOADED, LOADED):
+        replicas.hosted[topic_partition] = replicas.led[topic_partition] = bench.leader.log
+    task = await bench.write(marker(NOT_LOADED))
+    assert (await task).results == ((5, ((NOT_LOADED, E.not_leader_or_follower),)),)
+    assert bench.leader.log.log_end_offset == 0
+    task = await bench.write(marker(LOADED))
+    bench.settle()
+    assert (await task).results == ((5, ((LOADED, E.none),)),)
+
+
+async def test_a_marker_that_is_skipped_behind_an_append_that_waits_is_answered() -> None:
+    bench = Bench()
+    task = await bench.write(marker(TP), marker(NOBODYS, producer=6))
+    assert not task.done()
+    bench.settle()
+    assert not (await task).is_forgotten
+    bench.lead(B1, isr=(B1,))
+    task = await bench.write(marker(TP), marker(NOBODYS, producer=6))
+    bench.settle()
+    assert (await task).is_forgotten, "it is written at once"
 
 
 async def test_who_does_not_lead_says_so() -> None:

@@ -9,6 +9,7 @@ from tests.support.txn_entries import entry
 from txnsim.coordinators._coordinator_log import append_error
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases import LATEST, Rules
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
 
 
@@ -111,3 +112,36 @@ MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}
 @pytest.mark.parametrize("error", [error for error in ErrorCode if error is not ErrorCode.none])
 def test_every_error_has_its_name(error: ErrorCode) -> None:
     assert append_error(error) == MAPPED.get(error, error)
+
+
+# Older releases
+
+
+def loading(rules: Rules) -> Ownership[OwnedPartition]:
+    ownership: Ownership[OwnedPartition] = Ownership(
+        topic=TRANSACTION_STATE_TOPIC,
+        kind="txn",
+        broker_id=BrokerId(1),
+        partitions=50,
+        calls_off_older=rules.unload_calls_off_load,
+    )
+    ownership.begin_load(LOADED.partition, LOADED.coordinator_epoch)
+    return ownership
+
+
+LOADED = OwnedPartition(
+    partition=3, coordinator_epoch=CoordinatorEpoch(4), node="broker/1/txn/3", entries={}
+)
+
+
+def test_becoming_a_follower_while_loading() -> None:
+    for rules, is_owned in ((LATEST, False), (Rules(unload_calls_off_load=False), True)):
+        ownership = loading(rules)
+        ownership.unload(3, 5)
+        assert ownership.finish_load(LOADED) is is_owned
+
+
+def test_the_old_cancel_met_a_load_of_the_very_same_epoch() -> None:
+    ownership = loading(Rules(unload_calls_off_load=False))
+    ownership.unload(3, 4)
+    assert not ownership.finish_load(LOADED)

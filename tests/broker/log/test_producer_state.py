@@ -468,6 +468,7 @@ def test_only_the_last_five_batches_are_kept() -> None:
     assert entry.find_batch(1, 1) is None
     assert entry.find_batch(2, 2) is not None
     assert entry.find_batch(1, 2) is None
+    assert entry.find_batch(2, 3) is None
 
 
 def test_a_new_epoch_clears_the_batches_and_keeps_the_open_transaction() -> None:
@@ -514,6 +515,17 @@ def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
     assert entry is not None
     assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (2, 5, 200)
     assert entry.last_sequence == -1
+
+
+def test_a_marker_is_in_the_next_snapshot() -> None:
+    state = PartitionProducers()
+    data(state, 0)
+    (snapshot_before,) = state.to_snapshot()
+    marker(state, 1, epoch=2, coordinator_epoch=5)
+    (snapshot_entry,) = state.to_snapshot()
+    assert snapshot_before.producer_epoch == 0
+    assert (snapshot_entry.producer_epoch, snapshot_entry.coordinator_epoch) == (2, 5)
+    assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
 
 
 @pytest.mark.parametrize(("epoch", "batches"), [(0, 1), (1, 0)])

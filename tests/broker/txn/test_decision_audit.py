@@ -18,6 +18,7 @@ from txnsim.txn.decision_audit import (
     AuditVerdict,
     LogReach,
     audit_epoch,
+    is_repetition,
     with_final_reach,
 )
 from txnsim.txn.marker_payment import SKEW_MS
@@ -102,13 +103,34 @@ def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
     assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
 
 
+@pytest.mark.parametrize("first", [0, 1_000])
 @pytest.mark.parametrize("by_epoch", [False, True])
-def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool) -> None:
-    decisions = [msgspec.structs.replace(decision(0), by_epoch=by_epoch)]
-    verdicts = audited(decisions, [marker(0), marker(60)])
+def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool, first: int) -> None:
+    decisions = [msgspec.structs.replace(decision(first), by_epoch=by_epoch)]
+    verdicts = audited(decisions, [marker(first), marker(first + 60)])
     states = states_by_decision(verdicts)
-    assert states == {0: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    assert audited(decisions, [marker(60)])[0].state is AuditState.AGREES, "a repair is late"
+    assert states == {first: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    late = audited(decisions, [marker(first + 60)])
+    assert late[0].state is AuditState.AGREES, "a repair is late"
+
+
+@pytest.mark.parametrize(
+    ("completed", "lag_ms", "is_repeated"),
+    [
+        (True, 10 + SKEW_MS, True),
+        (True, 11 + SKEW_MS, False),
+        (True, -10 - SKEW_MS, True),
+        (True, -11 - SKEW_MS, False),
+        (False, 10**12, True),
+    ],
+)
+def test_a_marker_may_be_repeated_until_the_transaction_is_complete(
+    completed: bool, lag_ms: int, is_repeated: bool
+) -> None:
+    first_marker = marker(1_000, lag_ms=0)
+    later_marker = marker(1_000, lag_ms=lag_ms)
+    decided = decision(1_000, completed=completed)
+    assert is_repetition(decided, first_marker, later_marker) is is_repeated
 
 
 def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned() -> None:

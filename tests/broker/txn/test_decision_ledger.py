@@ -145,14 +145,12 @@ def test_a_decision_without_a_marker_is_kept_to_the_end() -> None:
     place = EpochPlace(7, 3, ORDERS)
     ledger.add_decision(place, decision(1, 1_000, by_epoch=True))
     assert [*ledger.settle(10**12, frozenset())] == []
-    assert ledger.unmarked_epochs() == {(7, ORDERS): {3}}
-    assert [judged.verdict.state for judged in ledger.finish()] == [AuditState.NO_MARKER]
-
-
-def test_a_decision_with_its_marker_is_no_unmarked_epoch() -> None:
-    ledger = ledger_of()
-    ledger.add_decision(EpochPlace(7, 3, ORDERS), decision(1, 1_000, by_epoch=True))
     ledger.add_decision(EpochPlace(7, 4, ORDERS), decision(2, 2_000, by_epoch=True))
-    ledger.add_marker(EpochPlace(7, 4, ORDERS), marker(5, 2_001))
-    ledger.add_marker(EpochPlace(7, 5, ORDERS), marker(6, 3_000))
+    ledger.add_marker(EpochPlace(7, 4, ORDERS), marker(6, 2_001))
+    ledger.add_marker(EpochPlace(7, 5, ORDERS), marker(7, 3_000))
     assert ledger.unmarked_epochs() == {(7, ORDERS): {3}}
+    assert [judged.verdict.state for judged in ledger.finish()] == [
+        AuditState.NO_MARKER,
+        AuditState.AGREES,
+        AuditState.WITHOUT_DECISION,
+    ]

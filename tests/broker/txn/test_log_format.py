@@ -430,3 +430,51 @@ def test_a_growing_transaction_leaves_nothing_behind() -> None:
         tracemalloc.stop()
     sent_bytes = 46 * 1_000
     assert sizes_bytes[1] - sizes_bytes[0] < 8 * sent_bytes
+
+
+@pytest.mark.parametrize(
+    ("characters", "is_kept"),
+    [
+        (1, True),
+        (log_format.CACHED_ID_CHARACTERS_MAX, True),
+        (log_format.CACHED_ID_CHARACTERS_MAX + 1, False),
+    ],
+)
+def test_the_key_of_a_very_long_id_is_not_kept(characters: int, *, is_kept: bool) -> None:
+    transactional_id = TransactionalId("k" * characters)
+    first_transition = to_first(
+        transactional_id, producer_id=ProducerId(1), timeout_ms=1, now_ms=NOW_MS
+    )
+    log_format._cached_key_field.cache_clear()
+    batch = encode_batch(
+        (first_transition,), finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST
+    )
+    assert log_format._cached_key_field.cache_info().currsize == is_kept
+    assert list(read_log([batch], release_rules=LATEST).entries) == [transactional_id]
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        1,
+        log_format.CACHED_PARTITIONS_MAX - 1,
+        log_format.CACHED_PARTITIONS_MAX,
+        log_format.CACHED_PARTITIONS_MAX + 1,
+    ],
+)
+def test_a_large_set_of_partitions_is_not_kept(count: int) -> None:
+    partitions = frozenset(TopicPartition("foo", index) for index in range(count))
+    record = transition(state=TransactionState.ONGOING, partitions=partitions, start_ms=NOW_MS)
+    log_format._cached_partitions_field.cache_clear()
+    log_format._cached_partitions.cache_clear()
+    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    assert log_format._cached_partitions_field.cache_info().currsize == (
+        count <= log_format.CACHED_PARTITIONS_MAX
+    )
+    decoded = decode_record(encode_key(TID), value, release_rules=LATEST)
+    assert isinstance(decoded, TxnTransition)
+    assert decoded.partitions == partitions
+    # The encoded number is one too large.
+    assert log_format._cached_partitions.cache_info().currsize == (
+        count < log_format.CACHED_PARTITIONS_MAX
+    )

@@ -8,7 +8,7 @@ from tests.support.coordinator import marker_reply
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.txn.markers import (
     Debt,
     MarkerBatch,
@@ -206,6 +206,23 @@ def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
     )
 
 
+@pytest.mark.parametrize("is_asked_again", [True, False])
+def test_a_leader_whose_disk_has_failed_is_asked_again_or_not(*, is_asked_again: bool) -> None:
+    rules = Rules(storage_errors_are_retried=is_asked_again)
+    queue = MarkerQueue(release_rules=rules)
+    owe_and_route(queue, debt(), frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    retried = {
+        error: outcome is not None and outcome.partitions_to_retry == {FOO_0}
+        for error in (ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower)
+        for outcome in [marker_outcome(batch.owed_markers[0], {FOO_0: error}, release_rules=rules)]
+    }
+    assert retried == {
+        ErrorCode.kafka_storage_error: is_asked_again,
+        ErrorCode.not_leader_or_follower: True,
+    }
+
+
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
     queue = MarkerQueue(release_rules=LATEST)
     for pid in (7, 8, 9):
@@ -262,6 +279,14 @@ def test_an_older_debt_never_deletes_a_newer_one() -> None:
     assert queue.forget_debt(newer)
     assert not queue.forget_debt(newer)
     assert queue.debt_count == 0
+
+
+@pytest.mark.parametrize("spares", [True, False])
+def test_an_answer_to_an_older_coordinator_spares_the_newer_debt_or_not(*, spares: bool) -> None:
+    queue = MarkerQueue(release_rules=Rules(stale_answers_spare_newer_debt=spares))
+    queue.add_debt(debt(epoch=4), ALL)
+    queue.on_stale_reply(debt(epoch=3))
+    assert queue.debt_count == spares
 
 
 def test_dropping_a_partition_drops_only_its_markers() -> None:

@@ -278,3 +278,30 @@ def test_a_next_producer_id_means_nothing_under_version_1() -> None:
 def test_only_a_prepared_transaction_is_completed() -> None:
     with pytest.raises(InvariantViolation, match="cannot complete Ongoing"):
         to_complete(OPEN, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
+    txn = entry(TransactionState.ONGOING, epoch=5, last_epoch=4)
+    ended = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
+    assert (ended.producer_epoch, ended.last_producer_epoch) == (5, 4)
+    assert ended.state is (
+        TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+    )
+    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    assert (fenced.producer_epoch, fenced.last_producer_epoch) == (6, -1)
+    assert (ended.fences_epoch, fenced.fences_epoch) == (False, True)
+
+
+def test_a_lost_fence_is_remembered() -> None:
+    """Whatever could not be written after it."""
+    txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
+    ended = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
+    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    tombstone = Tombstone(transactional_id=TID)
+    for record, knows_fence in ((ended, False), (tombstone, False), (fenced, True)):
+        withdrawn = withdraw(txn, record)
+        assert (withdrawn.pending_state, withdrawn.has_failed_epoch_fence) == (None, knows_fence)
+    after_fence = withdraw(txn, fenced)
+    for record in (ended, tombstone):
+        assert withdraw(after_fence, record).has_failed_epoch_fence

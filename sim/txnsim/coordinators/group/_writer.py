@@ -184,14 +184,10 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
 
     @staticmethod
     def _too_large_error(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
-        error = coordinator_error(ErrorCode.message_too_large)
-        if records and isinstance(records[0], OffsetCommitted):
-            return (
-                error
-                if shard.release_rules.large_positions_are_server_errors
-                else _COMMIT_TOO_LARGE
-            )
-        return error
+        is_commit = bool(records) and isinstance(records[0], OffsetCommitted)
+        if is_commit and not shard.release_rules.large_positions_are_server_errors:
+            return _COMMIT_TOO_LARGE
+        return TOO_MUCH
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
         """Append records that need not be atomic; each batch takes effect as soon as the log has it

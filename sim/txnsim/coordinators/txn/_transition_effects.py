@@ -432,11 +432,12 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if self._stopped:
             return
         completions, self._completions = self._completions, []
+        # Nobody's cause has to be put back: a flush is a turn of its own, and each of its parts
+        # names what caused it.
         for debt in completions:
-            old_cause = self.tracer.caused_by(debt.cause)
+            self.tracer.caused_by(debt.cause)
             owned_partition = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
             self._complete(owned_partition, debt, self.clock.now_ms())
-            self.tracer.caused_by(old_cause)
         for debt, partitions in self.queue.take_waiting():
             deleted_partitions = self.queue.route(debt, partitions, self.leader_of)
             if deleted_partitions or not partitions:
@@ -466,9 +467,8 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         # What waits is dropped with its partition.
         owned_partition = self.ownership.owned[debt.txn_partition]
         assert owned_partition.coordinator_epoch == debt.coordinator_epoch
-        old_cause = -1
         if self.tracer.on:
-            old_cause = self.tracer.caused_by(debt.cause)
+            self.tracer.caused_by(debt.cause)
             tracing.marker(
                 self.tracer,
                 "marker.cancelled",
@@ -479,12 +479,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 reason="it has no leader, and counts as deleted",
             )
         self._settle(owned_partition, debt, deleted_partitions, self.clock.now_ms())
-        if self.tracer.on:
-            self.tracer.caused_by(old_cause)
 
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed_markers)
-        old_cause = -1
         sent_events: dict[Debt, int] = {}
         if self.tracer.on:
             for owed_marker in batch.owed_markers:
@@ -504,7 +501,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                     importance=None if retry_count else 0,
                     **({"attempt": retry_count + 1} if retry_count else {}),
                 )
-            old_cause = self.tracer.caused_by(next(reversed(sent_events.values()), -1))
+            self.tracer.caused_by(next(reversed(sent_events.values()), -1))
         answer = self.send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
             answer.on_done(
@@ -515,8 +512,6 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         else:
             on_answer = partial(self._on_answer, batch, sent_events)
             self.tasks.drive(coroutine_of(answer), on_answer, name="markers")
-        if self.tracer.on:
-            self.tracer.caused_by(old_cause)
 
     def _on_answer(
         self,

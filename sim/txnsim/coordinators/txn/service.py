@@ -582,7 +582,6 @@ class TransactionCoordinator:
             ),
             _NO_ID_TO_END,
         )
-        old_cause = self._tracer.cause
         if self._tracer.on:
             tracing.timed_out(self._tracer, owned_partition.node, txn)
             tracing.trace_decision(
@@ -601,8 +600,6 @@ class TransactionCoordinator:
             self._tasks.drive(
                 append_abort, partial(self._on_aborted, owned_partition, txn), name="timeout"
             )
-        if self._tracer.on:
-            self._tracer.caused_by(old_cause)
 
     def _on_aborted(
         self,

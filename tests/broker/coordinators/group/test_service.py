@@ -11,9 +11,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole, read_whole
-from tests.support.group_world import GROUP, HOME, PRODUCER, GroupBench, commit_of, run_groups
+from tests.support.group_world import (
+    GROUP,
+    HOME,
+    PARTITIONS,
+    PRODUCER,
+    GroupBench,
+    commit_of,
+    run_groups,
+)
+from tests.support.streams_groups import heartbeat as streams_heartbeat
 from tests.support.within_environment import within
 from txnsim.coordinators.group import service
+from txnsim.coordinators.group._writer import encode_records
 from txnsim.coordinators.group.service import SLICE_POSITIONS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import SyncGroup
@@ -25,6 +35,7 @@ from txnsim.group.offset_commands import (
     NewPosition,
     PartitionErrors,
 )
+from txnsim.group.records import OffsetCommitted
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
 from txnsim.releases import Rules
@@ -126,12 +137,57 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
     assert listed.error is E.coordinator_not_available
 
 
+async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]:
+    """What requests are answered that name no group, by request."""
+    groups = group_bench.groups
+    replies = {
+        "JoinGroup": await group_bench.join(group_id=""),
+        "SyncGroup": await groups.sync(SyncGroup(group_id="", generation=1, member_id="m")),
+        "LeaveGroup": await group_bench.leave("m", group_id=""),
+        "OffsetDelete": await groups.delete_offsets(DeleteOffsets(group_id="", partitions=())),
+        "TxnOffsetCommit": await groups.commit_in_transaction(
+            commit_of(group_id=""), PRODUCER, verify=verify_as_agreed
+        ),
+        "ConsumerGroupHeartbeat": await group_bench.consume("m", group_id=""),
+        "ShareGroupHeartbeat": await group_bench.share("m", group_id=""),
+        "StreamsGroupHeartbeat": await groups.streams_heartbeat(
+            streams_heartbeat("m", 0, group_id="")
+        ),
+        "AlterShareGroupOffsets": await groups.alter_share_offsets("", []),
+        "DeleteShareGroupOffsets": await groups.delete_share_offsets("", []),
+    }
+    errors = {request: reply.error for request, reply in replies.items()}
+    return {**errors, "Heartbeat": group_bench.heartbeat("m", group_id="")}
+
+
 @within(run_groups)
-async def test_a_group_without_a_name_syncs_nothing(group_bench: GroupBench) -> None:
-    command = SyncGroup(group_id="", generation=1, member_id="m")
-    reply = await group_bench.groups.sync(command)
-    assert reply is not None
-    assert reply.error is E.invalid_group_id
+async def test_a_group_needs_a_name(group_bench: GroupBench) -> None:
+    errors = await errors_without_a_name(group_bench)
+    by_protocol = dict.fromkeys(
+        ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"),
+        E.invalid_request,
+    )
+    assert errors == {**dict.fromkeys(errors, E.invalid_group_id), **by_protocol}
+
+
+@within(run_groups)
+async def test_a_coordinator_that_is_stopped_does_not_look_at_the_name(
+    group_bench: GroupBench,
+) -> None:
+    group_bench.groups.stop()
+    errors = await errors_without_a_name(group_bench)
+    assert errors == dict.fromkeys(errors, E.coordinator_not_available)
+    described = await group_bench.groups.describe_share_offsets(GROUP, None)
+    assert isinstance(described, Rejection)
+    assert described.error is E.coordinator_not_available
+
+
+@within(run_groups)
+async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one(
+    group_bench: GroupBench,
+) -> None:
+    assert group_bench.groups.partitions == PARTITIONS
+    assert GroupBench(group_bench.env, partitions=7).groups.partitions == 7
 
 
 @within(run_groups)
@@ -229,6 +285,41 @@ async def test_a_commit_that_the_log_refuses_or_the_group_does(group_bench: Grou
     group_bench.log.refusal = E.not_leader_or_follower
     assert (await group_bench.commit(5)).error is E.not_coordinator
     assert (await group_bench.commit(5, generation=3)).error is E.group_id_not_found
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (Rules(), E.unknown_server_error),
+        (Rules(large_positions_are_server_errors=False), E.invalid_commit_offset_size),
+    ],
+)
+@pytest.mark.parametrize(
+    "log_error", [E.message_too_large, E.record_list_too_large, E.invalid_fetch_size]
+)
+def test_positions_too_large_for_the_log_have_an_error_of_their_own_before_4_0(
+    rules: Rules, error: ErrorCode, log_error: ErrorCode
+) -> None:
+    async def main(group_bench: GroupBench) -> None:
+        group_bench.log.refusal = log_error
+        assert (await group_bench.commit(5)).error is error
+        assert (await group_bench.consume("a")).error is E.unknown_server_error
+
+    run_groups(main, rules=rules)
+
+
+@pytest.mark.parametrize(("characters", "elements"), [(0, 1), (1_024, 5)])
+def test_a_large_record_counts_for_more_elements_as_it_is_encoded(
+    characters: int, elements: int
+) -> None:
+    record = OffsetCommitted(
+        group_id=GROUP,
+        topic_partition=TopicPartition("orders", 0),
+        position=5,
+        metadata="m" * characters,
+        commit_timestamp_ms=0,
+    )
+    assert list(encode_records([record]))[-1] == elements
 
 
 def large_commit(count: int = 3_000) -> CommitOffsets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -64,11 +64,13 @@ class ShareLog(ListLog):
 class ShareCoordinatorBench:
     """The coordinator of a broker that leads all partitions."""
 
-    def __init__(self, env: VirtualEnvironment) -> None:
+    def __init__(self, env: VirtualEnvironment, *, partitions: int | None = None) -> None:
         self.env = env
         self.log = ShareLog()
         self.pruned: list[tuple[int, int]] = []
         self.refusal: Rejection | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while records are deleted."""
         self.coordinator = ShareCoordinator(
             broker_id=BrokerId(1),
             clock=env.clock,
@@ -78,6 +80,7 @@ class ShareCoordinatorBench:
             log=self.log,
             image=lambda: IMAGE,
             delete_records=self.delete_records,
+            partitions=partitions,
         )
         self.coordinator.is_running = True
         for partition in range(PARTITIONS):
@@ -85,6 +88,7 @@ class ShareCoordinatorBench:
 
     async def delete_records(self, partition: int, offset: int) -> Rejection | None:
         self.pruned.append((partition, offset))
+        self.meanwhile()
         return self.refusal
 
     @property
@@ -337,6 +341,39 @@ async def test_nothing_is_pruned_that_is_not_replicated(share_bench: ShareCoordi
 
 
 @within(run)
+async def test_a_partition_that_moves_away_is_not_pruned(
+    share_bench: ShareCoordinatorBench,
+) -> None:
+    await share_bench.initialize()
+    share_bench.log.is_held = True
+    second_answer = await share_bench.begun(share_bench.initialize())
+    share_bench.coordinator.prune()
+    share_bench.coordinator.unload(HOME)
+    share_bench.log.release()
+    assert (await second_answer).error is E.not_coordinator
+    await asyncio.sleep(0.01)
+    assert share_bench.pruned == []
+
+
+@within(run)
+async def test_what_was_pruned_before_a_move_does_not_count_after_it(
+    share_bench: ShareCoordinatorBench,
+) -> None:
+    def move_and_return() -> None:
+        share_bench.coordinator.unload(HOME)
+        load_whole(share_bench.coordinator, HOME, CoordinatorEpoch(1), share_bench.log.batches)
+
+    await share_bench.initialize()
+    await share_bench.initialize()
+    share_bench.meanwhile = move_and_return
+    share_bench.coordinator.prune()
+    share_bench.meanwhile = lambda: None
+    for _ in range(2):
+        share_bench.coordinator.prune()
+        assert share_bench.pruned == [(HOME, 1), (HOME, 1)]
+
+
+@within(run)
 async def test_cold_states_are_written_again_in_small_batches(
     share_bench: ShareCoordinatorBench,
 ) -> None:
@@ -364,6 +401,53 @@ async def test_states_of_deleted_topics_go(share_bench: ShareCoordinatorBench) -
     assert sum(len(shard.states) for shard in share_bench.coordinator.shards()) == 40
     share_bench.coordinator.topics_deleted({TOPIC_ID})
     assert sum(len(shard.states) for shard in share_bench.coordinator.shards()) == 0
+
+
+@within(run)
+async def test_upkeep_writes_nothing_about_partitions_that_move_while_it_waits(
+    share_bench: ShareCoordinatorBench,
+) -> None:
+    keys = [ShareKey("g", TOPIC_ID, partition) for partition in range(40)]
+    await share_bench.initialize(*keys)
+    first_shard, *other_shards = share_bench.coordinator.shards()
+    state_counts = [len(shard.states) for shard in other_shards]
+    assert all(state_counts)
+
+    async def move_others() -> Rejection | None:
+        share_bench.log.admission = None
+        for shard in other_shards:
+            share_bench.coordinator.unload(shard.partition)
+        return None
+
+    share_bench.log.admission = move_others()
+    share_bench.coordinator.topics_deleted({TOPIC_ID})
+    await asyncio.sleep(0.01)
+    assert not first_shard.states
+    assert [len(shard.states) for shard in other_shards] == state_counts
+
+
+@within(run)
+async def test_upkeep_ends_where_the_partition_moves_in_a_break(
+    share_bench: ShareCoordinatorBench,
+) -> None:
+    keys = [ShareKey(f"g{group}", TOPIC_ID, group % 40) for group in range(600)]
+    await share_bench.initialize(*keys)
+    first_shard, *other_shards = share_bench.coordinator.shards()
+    share_bench.coordinator.topics_deleted({TOPIC_ID})
+    states_left = len(first_shard.states)
+    assert 0 < states_left < 600
+    share_bench.coordinator.unload(first_shard.partition)
+    await asyncio.sleep(0.01)
+    assert len(first_shard.states) == states_left
+    assert not any(shard.states for shard in other_shards)
+
+
+@within(run)
+async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one(
+    share_bench: ShareCoordinatorBench,
+) -> None:
+    assert share_bench.coordinator.partitions == PARTITIONS
+    assert ShareCoordinatorBench(share_bench.env, partitions=7).coordinator.partitions == 7
 
 
 @within(run)

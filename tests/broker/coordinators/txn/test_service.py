@@ -17,6 +17,7 @@ from tests.support.coordinator import (
     FOO_0,
     FOO_1,
     HOME,
+    PARTITIONS,
     START_MS,
     TID,
     CoordinatorBench,
@@ -548,6 +549,11 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
     assert (marker.coordinator_epoch, marker.partitions) == (1, (FOO_0, FOO_1))
 
 
+async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one() -> None:
+    assert CoordinatorBench().service.partitions == PARTITIONS
+    assert CoordinatorBench(partitions=7, loaded=False).service.partitions == 7
+
+
 async def test_a_load_shows_while_it_lasts() -> None:
     coordinator_bench = CoordinatorBench()
     await coordinator_bench.ready()
@@ -706,6 +712,11 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert error_of(await coordinator_bench.end(session)) is INVALID_STATE
     assert await coordinator_bench.end(session, committed=False) == identity(0, 1)
     assert coordinator_bench.service.timeouts_total == 1
+    events = list(coordinator_bench.tracer.events())
+    (fired,) = [event for event in events if event.k == "timer.fire"]
+    (decided,) = [event for event in events if event.k == "txn.decide" and fired.i in event.p]
+    assert isinstance(decided.d, dict)
+    assert (fired.p, decided.d["command"], decided.d["rule"]) == ((), "timeout", "timeout.bumps-v2")
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
@@ -852,6 +863,31 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
     }
 
 
+async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
+    coordinator_bench = CoordinatorBench(loaded=False, trace=True)
+    coordinator_bench.answers_markers = False
+    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
+    coordinator_bench.tracer.caused_by(cause)
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b"]))
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    events = {
+        kind: [event for event in coordinator_bench.tracer.events() if event.k == kind]
+        for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
+    }
+    due = [[event.i] for event in events["txn.prepare"]]
+    assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
+    assert [list(event.p) for event in events["marker.owed"]] == due
+    assert [list(event.p) for event in events["marker.sent"]] == due
+    assert [list(event.p) for event in events["marker.acked"]] == [
+        [event.i, cause] for event in events["marker.sent"]
+    ]
+    assert [list(event.p) for event in events["txn.append"]] == [
+        [event.i] for event in events["marker.acked"]
+    ]
+
+
 # Expiry of idle transactional ids
 
 SETTINGS = Settings(
@@ -925,6 +961,20 @@ async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> No
     coordinator_bench.held_appends[0].set_result(ErrorCode.none)
     await coordinator_bench.settle()
     assert coordinator_bench.entry().pending_state is None
+
+
+async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan() -> None:
+    coordinator_bench, _ = await idle()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    coordinator_bench.clock.advance(1_000_000)
+    await coordinator_bench.settle()
+    refused_entry = coordinator_bench.entry()
+    assert (refused_entry.state, refused_entry.pending_state) == (TransactionState.EMPTY, None)
+    assert coordinator_bench.service.snapshot().expired_total == 0
+    coordinator_bench.clock.advance(500_000)
+    await coordinator_bench.settle()
+    assert coordinator_bench.entry_or_none() is None
+    assert coordinator_bench.service.snapshot().expired_total == 1
 
 
 async def many_idle(rules: Rules = LATEST) -> CoordinatorBench:

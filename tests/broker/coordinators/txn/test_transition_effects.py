@@ -22,7 +22,7 @@ from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
 from txnsim.runtime.tasks import ignore_end
-from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel
 from txnsim.txn.markers import NoLeader
 from txnsim.txn.state import Tombstone, TransactionState
 from txnsim.txn.transitions import to_complete
@@ -281,6 +281,107 @@ async def test_moving_before_the_turn_ends_sends_nothing() -> None:
     coordinator_bench.service.unload(HOME, 1)
     await coordinator_bench.settle()
     assert coordinator_bench.sent == []
+
+
+# Causes in the trace
+
+
+def events_of(coordinator_bench: CoordinatorBench, *kinds: str) -> list[Event]:
+    return [event for event in coordinator_bench.tracer.events() if event.k in kinds]
+
+
+def payload(event: Event) -> dict[str, object]:
+    return cast(dict[str, object], event.d)
+
+
+def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
+    """The last event of a transition to ``state`` that became pending."""
+    return [
+        event
+        for event in events_of(coordinator_bench, "txn.prepare")
+        if payload(event)["pending"] == state
+    ][-1]
+
+
+def note_cause(coordinator_bench: CoordinatorBench) -> int:
+    """An event that is the cause of what comes next."""
+    cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
+    coordinator_bench.tracer.caused_by(cause)
+    return cause
+
+
+async def test_an_answer_is_caused_by_the_end_and_not_by_the_markers_that_are_owed_then() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    end = events_of(coordinator_bench, "txn.complete")[-1]
+    assert payload(end)["state"] == "PrepareCommit"
+    assert coordinator_bench.tracer.cause == end.i
+    preparation = preparation_of(coordinator_bench, "CompleteCommit")
+    (owed,) = events_of(coordinator_bench, "marker.owed")
+    assert (list(preparation.p), list(owed.p)) == ([end.i], [preparation.i])
+
+
+async def test_the_answer_about_one_transaction_is_the_cause_of_its_end() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    await coordinator_bench.settle()
+    cause = note_cause(coordinator_bench)
+    coordinator_bench.sent[0].reply()
+    (acked,) = events_of(coordinator_bench, "marker.acked")
+    assert list(acked.p) == [cause]
+    assert list(events_of(coordinator_bench, "txn.append")[-1].p) == [acked.i]
+    assert coordinator_bench.tracer.cause == cause
+
+
+async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    coordinator_bench.tracer.caused_by(NO_CAUSE)
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    completed_append = events_of(coordinator_bench, "txn.append")[-1]
+    assert payload(completed_append)["state"] == "CompleteCommit"
+    due = preparation_of(coordinator_bench, "CompleteCommit")
+    assert list(completed_append.p) == [due.i]
+
+
+async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
+    coordinator_bench.tracer.caused_by(NO_CAUSE)
+    await coordinator_bench.settle()
+    due = preparation_of(coordinator_bench, "CompleteCommit")
+    (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
+    completed_append = events_of(coordinator_bench, "txn.append")[-1]
+    assert (list(cancelled.p), list(completed_append.p)) == ([due.i], [due.i])
+
+
+async def test_brief_tells_only_of_appends_that_fail() -> None:
+    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench.tracer.level = TraceLevel.BRIEF
+    session = await coordinator_bench.ready()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.add(session, FOO_0)
+    (failed_append,) = events_of(coordinator_bench, "txn.append")
+    assert payload(failed_append)["error"] == "NOT_ENOUGH_REPLICAS"
+
+
+async def test_a_move_cancels_the_markers_that_are_owed() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, trace=True)
+    await coordinator_bench.settle()
+    cause = note_cause(coordinator_bench)
+    coordinator_bench.service.unload(HOME, 1)
+    (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
+    assert list(cancelled.p) == [cause, preparation_of(coordinator_bench, "CompleteCommit").i]
+    assert cancelled.tx == "txn-1/0:1"
+    assert payload(cancelled) == {
+        "pid": 0,
+        "epoch": 1,
+        "rule": "sent.resent-after-move",
+        "reason": "the coordinator moved",
+    }
 
 
 # Completion

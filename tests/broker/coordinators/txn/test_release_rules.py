@@ -1,22 +1,35 @@
-"""The coordinator's switches that show only with a log, timers and markers around it."""
+"""The coordinator's switches, on and off, that show with a log, timers and markers around it."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, HOME, CoordinatorBench, error_of, identity
+from tests.support.coordinator import FOO_0, HOME, TID, CoordinatorBench, error_of, identity
+from tests.support.txn_entries import NOW_MS, entry
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
 from txnsim.settings import Settings
+from txnsim.txn.commands import VerifyPartitions
+from txnsim.txn.list_filter import ListTransactions
+from txnsim.txn.log_format import encode_batch
 from txnsim.txn.state import TransactionState
-from txnsim.types import CoordinatorEpoch, ProducerIdAndEpoch, TransactionVersion
+from txnsim.txn.transitions import to_kept, to_ongoing
+from txnsim.types import (
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerIdAndEpoch,
+    TransactionalId,
+    TransactionVersion,
+)
 
 HOUR_MS: Final = 3_600_000
 TV_0: Final = TransactionVersion.TV_0
+TV_2: Final = TransactionVersion.TV_2
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
@@ -103,6 +116,30 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     assert coordinator_bench.entry().state.wire_name == prepared.replace("Prepare", "Complete")
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
+    """KIP-939; beside one that is open and is not kept."""
+    plain = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    kept = to_kept(entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS)
+    log = [
+        encode_batch(
+            (msgspec.structs.replace(record, transactional_id=TransactionalId(name)),),
+            finalized_version=TV_2,
+            now_ms=NOW_MS,
+            release_rules=LATEST,
+        )
+        for name, record in (("plain", plain), ("kept", kept))
+    ]
+    coordinator_bench = CoordinatorBench(
+        loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
+    )
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
+    assert {
+        loaded.transactional_id: loaded.next_producer_epoch
+        for loaded in coordinator_bench.service.entries()
+    } == {"plain": -1, "kept": 0 if keeps else -1}
+
+
 async def test_an_id_whose_first_record_was_lost_expires() -> None:
     settings = Settings(
         transactional_id_expiration_ms=HOUR_MS,
@@ -157,3 +194,106 @@ async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: 
     await coordinator_bench.settle()
     assert len(coordinator_bench.sent) == sent
     assert coordinator_bench.entry().state is PREPARE_COMMIT
+
+
+# A coordinator whose broker has lost its partition and has not unloaded it (KAFKA-21181)
+
+
+CHECKED: Final = Rules(coordinator_checks_leadership=True)
+ENDED: Final = Rules(empty_commits_are_ended=True)
+
+
+async def bench_with_commit(rules: Rules) -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
+    """A transaction was committed; returns the identity for the next one."""
+    bench = CoordinatorBench(rules=rules)
+    first_identity = await bench.ready()
+    await bench.add(first_identity, FOO_0)
+    next_identity = await bench.end(first_identity)
+    await bench.settle()
+    assert isinstance(next_identity, ProducerIdAndEpoch)
+    return bench, next_identity
+
+
+@pytest.mark.parametrize(("rules", "checks"), [(LATEST, False), (CHECKED, True)])
+async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_at_all(
+    rules: Rules, checks: bool
+) -> None:
+    bench, own = await bench_with_commit(rules)
+    bench.lost.add((HOME, CoordinatorEpoch(0)))
+    verify = VerifyPartitions(
+        transactional_id=TID,
+        producer_id=own.producer_id,
+        producer_epoch=own.producer_epoch,
+        partitions=(FOO_0,),
+    )
+    answered = {
+        "commit": error_of(await bench.end(own)),
+        "verify": error_of(bench.service.verify(verify)),
+        "describe": error_of(bench.service.describe(TID)),
+    }
+    if checks:
+        assert set(answered.values()) == {ErrorCode.not_coordinator}
+        assert error_of(await bench.init()) is ErrorCode.not_coordinator
+        assert error_of(await bench.add(own, FOO_0)) is ErrorCode.not_coordinator
+    else:
+        assert answered == {
+            "commit": ErrorCode.invalid_txn_state,
+            "verify": ErrorCode.none,
+            "describe": ErrorCode.none,
+        }
+
+
+async def test_leading_again_under_another_epoch_is_not_enough() -> None:
+    bench, own = await bench_with_commit(CHECKED)
+    bench.lost.add((HOME, CoordinatorEpoch(7)))
+    assert error_of(await bench.end(own)) is ErrorCode.invalid_txn_state, "it leads under epoch 0"
+
+
+@pytest.mark.parametrize("rules", [LATEST, Rules(lost_partitions_are_not_listed=True)])
+async def test_ids_of_a_lost_partition_are_listed_or_not(rules: Rules) -> None:
+    bench, _ = await bench_with_commit(rules)
+
+    def listed() -> list[str]:
+        listing = bench.service.list_transactions(ListTransactions())
+        assert not isinstance(listing, ErrorCode)
+        return [row.transactional_id for row in _rows(listing)]
+
+    assert listed() == [TID]
+    bench.lost.add((HOME, CoordinatorEpoch(0)))
+    assert listed() == ([] if rules.lost_partitions_are_not_listed else [TID])
+
+
+def _rows(listing: Any) -> list[Any]:
+    return [txn for txn in listing.txns if listing.has(txn)]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(times: int) -> None:
+    bench, own = await bench_with_commit(ENDED)
+    records = len(bench.log[HOME])
+    for _ in range(times):
+        ended = await bench.end(own)
+        await bench.settle()
+        assert ended == ProducerIdAndEpoch(
+            producer_id=own.producer_id, producer_epoch=ProducerEpoch(own.producer_epoch + 1)
+        ), "repeated with the old epoch, it is the same end"
+    assert len(bench.log[HOME]) - records == 2, "prepared and completed"
+    entry = bench.entry()
+    assert (entry.state, entry.pending_state) == (TransactionState.COMPLETE_COMMIT, None)
+    assert not bench.sent[1:], "there is no marker to send"
+
+
+async def test_a_new_producer_may_commit_nothing() -> None:
+    bench = CoordinatorBench(rules=ENDED)
+    own = await bench.ready()
+    assert isinstance(await bench.end(own), ProducerIdAndEpoch)
+    v1_bench = CoordinatorBench(rules=ENDED)
+    own = await v1_bench.ready()
+    answer = await v1_bench.end(own, version=TransactionVersion.TV_0)
+    assert error_of(answer) is ErrorCode.invalid_txn_state, "the old protocol is left as it is"
+
+
+async def test_a_stale_coordinator_can_not_end_nothing() -> None:
+    bench, own = await bench_with_commit(ENDED)
+    bench.append_errors.append(ErrorCode.not_leader_or_follower)
+    assert error_of(await bench.end(own)) is ErrorCode.not_coordinator
