@@ -1,5 +1,5 @@
-"""The decisions that a plug-in may replace, by name: functions of the cores, and of the shells where
-they decide.
+"""The decisions that a plug-in may replace, by name: functions of the cores, and of shells where
+those decide.
 """
 
 from __future__ import annotations

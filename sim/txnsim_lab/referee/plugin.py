@@ -1,7 +1,7 @@
 """Plug-ins: a Python file with functions that replace decisions of the cores.
 
-A plug-in is the user's own code, and runs as such. What it raises is kept (``PluginFailures``), since
-a broker answers it as any bug of its own: UNKNOWN_SERVER_ERROR.
+A plug-in is the user's own code, and runs as such. What it raises is kept (``PluginFailures``):
+clients only get UNKNOWN_SERVER_ERROR, as for any bug of a broker.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _deciding(
 def _rebind(
     decision: DecisionPoint, bound_function: Callable[..., Any], new_function: Callable[..., Any]
 ) -> None:
-    """Replace a function where it is bound: in its class, or in each module that has imported it."""
+    """Replace a function where it is bound: in its class, or in each module that imports it."""
     owner = decision.owner
     if isinstance(owner, type):
         setattr(owner, decision.attribute, new_function)

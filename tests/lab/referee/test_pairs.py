@@ -1,0 +1,161 @@
+"""Pairs of runs in virtual time, and what a transaction takes; the plug-ins of docs/referee.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from txnsim.cli.main import main
+from txnsim_lab.exploration.catalog import find
+from txnsim_lab.referee.costs import APPENDS, PEER_REQUESTS, REQUESTS, WAITED, count_costs
+from txnsim_lab.referee.design import read_design
+from txnsim_lab.referee.matches import Match, play_match, story_runs
+from txnsim_lab.referee.pairs import Designs, exploration_pair, play_way, seed_pair, story_pair
+from txnsim_lab.referee.verdict import Side
+from txnsim_lab.scenario.catalog import find as find_story
+from txnsim_lab.simulation.play import quieten
+
+PAGE: Final = Path(__file__).parents[3] / "docs/referee.md"
+STUCK: Final = "stuck-last-stable-offset"
+FALSE_FENCING_SEED: Final = 8
+"""With Kafka 4.4 a commit of it reaches a stale coordinator (KAFKA-21181)."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_log() -> None:
+    quieten()
+
+
+def designs_of(a: str, b: str) -> Designs:
+    return Designs(read_design(a), read_design(b))
+
+
+@pytest.fixture
+def page_plugins(tmp_path: Path) -> list[Path]:
+    """The plug-ins of the page, as files."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    paths = [tmp_path / name for name in ("fix.py", "other_fix.py")]
+    for path, block in zip(paths, blocks, strict=True):
+        path.write_text(block)
+    return paths
+
+
+def test_the_death_of_a_broker_hangs_a_commit_of_4_3_alone() -> None:
+    designs = designs_of("4.3", "4.3,leaderless_partitions_keep_markers=on")
+    pair = exploration_pair(
+        find("broker-dies"), designs, lanes=1, deviations_max=1, seconds_max=None
+    )
+    assert set(pair.a.sightings) - set(pair.b.sightings) == {STUCK}
+    sighting = pair.a.sightings[STUCK]
+    assert sighting.deviations == 1
+    assert sighting.steps
+    assert pair.a.is_complete
+    assert pair.b.is_complete
+
+
+def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
+    page_plugins: list[Path],
+) -> None:
+    for plugin in page_plugins:
+        pair = seed_pair(FALSE_FENCING_SEED, designs_of("4.4", f"4.4,{plugin}"))
+        assert "false-fencing" in pair.a.sightings
+        assert "false-fencing" not in pair.b.sightings
+        assert pair.b.failures == ()
+        assert pair.b.commits > 0
+
+
+def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path]) -> None:
+    pair = seed_pair(
+        FALSE_FENCING_SEED,
+        designs_of("coordinator_checks_leadership=on", str(page_plugins[0])),
+    )
+    assert pair.a == pair.b
+
+
+def test_a_plug_in_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
+    plugin = tmp_path / "wrong.py"
+    plugin.write_text(
+        "from txnsim_lab.referee.plugin import replaces\n"
+        '@replaces("txn.end")\ndef end(original, txn, command, **facts):\n    return txn.nothing\n'
+    )
+    replayed, failures = play_way(find("two-producers"), (), designs_of("4.4", str(plugin)), Side.B)
+    assert len(failures) == 1
+    assert failures[0].startswith(f"txn.end: {plugin}:4: AttributeError")
+    assert replayed.steps
+
+
+def test_a_story_that_ends_under_one_design_alone_is_no_difference() -> None:
+    designs = designs_of("4.4", "loads_wait_for_replication=on")
+    _, story = find_story("z34")
+    (_, run), *_ = story_runs((story,), designs)
+    pair = story_pair(story, run, designs)
+    if pair.a.remark or pair.b.remark:
+        assert pair.a.sightings == pair.b.sightings == {}
+    else:
+        assert pair.a.sightings
+        assert not pair.b.sightings
+
+
+def test_runs_of_a_story_that_differ_by_switches_alone_are_played_once() -> None:
+    _, story = find_story("z27")
+    runs = story_runs((story,), designs_of("4.4", "4.4"))
+    assert 0 < len(runs) <= len(story.runs)
+    assert len({(story.runs[run].mode, str(story.runs[run].settings)) for _, run in runs}) == len(
+        runs
+    )
+
+
+def test_what_a_transaction_takes_is_counted() -> None:
+    lines = count_costs(designs_of("4.4", "3.9"))
+    counts = {(line.mode, line.what): (line.a, line.b) for line in lines}
+    assert counts["protocol v1", REQUESTS] == (4, 4), "AddPartitionsToTxn, two Produce, EndTxn"
+    assert counts["newest protocol", REQUESTS] == (3, 4), "partitions are added by their leaders"
+    assert counts["protocol v1", APPENDS] == (7, 7), "2 batches, 2 markers, 3 of the coordinator"
+    assert counts["newest protocol", PEER_REQUESTS][1] == 4
+    assert all(waited is not None and waited > 0 for waited in counts["protocol v1", WAITED])
+
+
+def test_a_design_whose_transactions_fail_has_no_costs(tmp_path: Path) -> None:
+    plugin = tmp_path / "never.py"
+    plugin.write_text(
+        "from txnsim.errors import ErrorCode, Rejection\n"
+        "from txnsim_lab.referee.plugin import replaces\n"
+        '@replaces("txn.end")\ndef end(original, *facts, **named):\n'
+        '    return Rejection(error=ErrorCode.producer_fenced, reason="never")\n'
+    )
+    lines = count_costs(designs_of("4.4", str(plugin)))
+    assert all(line.a is not None and line.b is None for line in lines)
+
+
+def test_a_match_without_time_is_not_complete() -> None:
+    match = Match(designs=designs_of("4.4", "4.4"), seeds=range(3), seconds_max=0.001)
+    verdict = play_match(match)
+    assert not verdict.is_complete
+    assert verdict.played == {"explore": 0, "story": 0, "seed": 0}
+
+
+def test_one_run_is_played_again_on_its_side(
+    page_plugins: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    alone = ("--seed", str(FALSE_FENCING_SEED), "--trace", str(trace))
+    designs = ("4.4", str(page_plugins[0]))
+    assert main(["referee", *designs, "--on", "A", *alone]) == 3
+    assert "false-fencing: " in capsys.readouterr().out
+    assert trace.read_bytes()
+    assert main(["referee", *designs, "--on", "B", *alone]) == 0
+    assert "Nothing is wrong at its end." in capsys.readouterr().out
+
+
+def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, comment = tmp_path / "v.html", tmp_path / "v.md"
+    words = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
+    files = ["--html", str(page), "--markdown", str(comment)]
+    assert main(["referee", "4.4", "4.4", *words, *files]) == 0
+    assert "0 explorations" in capsys.readouterr().out
+    assert page.read_text().startswith("<!doctype html>")
+    assert "**A** `4.4`" in comment.read_text()
+    assert main(["referee", "4.4", "4.4", *words[:4], "--seeds", "none"]) == 2
