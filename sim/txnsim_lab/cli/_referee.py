@@ -16,10 +16,8 @@ from txnsim_lab.cli._simulating.simulate import duration_of, seeds_in
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import TraceLevel
-    from txnsim_lab.exploration.model import Exploration
     from txnsim_lab.referee.pairs import Designs
     from txnsim_lab.referee.verdict import Pair, Side
-    from txnsim_lab.scenario.model import Scenario
     from txnsim_lab.simulation.play import Finding
 
 DIFFERENT_STATUS: Final = 3
@@ -54,9 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     played.add_argument(
         "--deviations",
         type=int,
+        choices=range(4),
         default=2,
         metavar="N",
-        help="of an exploration from a quiet network, at most (default 2)",
+        help="of an exploration from a quiet network, at most: 0 to 3 (default 2)",
     )
     played.add_argument(
         "--stories", default=ALL, metavar="NAME,…", help="stories, all or none (default all)"
@@ -160,20 +159,26 @@ def _names(text: str) -> list[str]:
     return [] if text == NONE else [name for name in text.split(",") if name]
 
 
-def _explorations(text: str) -> tuple[Exploration, ...]:
+def _explorations(text: str) -> tuple[str, ...]:
     from txnsim_lab.exploration.catalog import explorations, find
 
     if text == ALL:
-        return tuple(explorations().values())
-    return tuple(map(find, _names(text)))
+        return tuple(explorations())
+    names = tuple(_names(text))
+    for name in names:
+        find(name)  # or there is none
+    return names
 
 
-def _stories(text: str) -> tuple[Scenario, ...]:
+def _stories(text: str) -> tuple[str, ...]:
     from txnsim_lab.scenario.catalog import find, scenarios
 
     if text == ALL:
-        return tuple(scenarios().values())
-    return tuple(find(name)[1] for name in _names(text))
+        return tuple(scenario.name for scenario in scenarios().values())
+    names = tuple(_names(text))
+    for name in names:
+        find(name)  # or there is none
+    return names
 
 
 def _seeds(args: argparse.Namespace) -> range:
@@ -263,15 +268,16 @@ def _story_alone(
     from txnsim.runtime.trace import TraceLevel
     from txnsim.text import unknown_word_message
     from txnsim_lab.referee.pairs import play_story
+    from txnsim_lab.scenario.catalog import find
 
     stories = _stories(args.stories)
     if len(stories) != 1:
         raise ConfigError("--run needs --stories with the name of one story")
-    (story,) = stories
-    if args.run not in story.runs:
-        raise ConfigError(unknown_word_message("run", args.run, story.runs))
+    run_names = find(stories[0])[1].runs
+    if args.run not in run_names:
+        raise ConfigError(unknown_word_message("run", args.run, run_names))
     trace_level = TraceLevel.BRIEF if level is TraceLevel.OFF else level  # which tells the story
-    result, failures = play_story(story, args.run, designs, side, trace_level=trace_level)
+    result, failures = play_story(stories[0], args.run, designs, side, trace_level=trace_level)
     findings = [
         {"kind": kind, "because": because}
         for kind, _, because in (reason.partition(": ") for reason in result.verdict.because)

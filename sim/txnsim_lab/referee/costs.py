@@ -56,7 +56,7 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     """The average of each count; empty where a transaction fails even on a quiet network."""
     design = designs.side(side)
     counting = _Counting()
-    with design.in_place(lambda _: None):
+    with design.in_place():
         played = play(design.plan(_plan(mode)), director=counting)
     counted_acts = played.acts[len(_CALLS) :]
     if len(counted_acts) < TRANSACTIONS * len(_CALLS) or any(

@@ -15,7 +15,7 @@ from txnsim.releases import REFERENCE, RELEASES, release_named
 from txnsim.releases.rules import Rules
 from txnsim.text import unknown_word_message
 from txnsim_lab.exploration.model import Exploration
-from txnsim_lab.referee.plugin import Plugin, in_place
+from txnsim_lab.referee.plugin import Plugin, PluginFailures, in_place
 from txnsim_lab.simulation.drawing import modes_of
 from txnsim_lab.simulation.plan import Plan
 
@@ -53,10 +53,10 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
         return replacements
 
     @contextmanager
-    def in_place(self, note_failure: Callable[[str], object]) -> Iterator[None]:
-        """Let the plug-ins decide (``plugin.in_place``)."""
-        with in_place(self.replacements(), note_failure):
-            yield
+    def in_place(self) -> Iterator[PluginFailures]:
+        """Let the plug-ins decide; yields what keeps their failures (``plugin.in_place``)."""
+        with PluginFailures() as failures, in_place(self.replacements(), failures.note):
+            yield failures
 
     def mode_of(self, mode: str) -> str:
         """The mode of the protocol in which this release plays what another plays in ``mode``."""

@@ -9,25 +9,29 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.wall_clock import monotonic_ms
-from txnsim_lab.exploration.model import Exploration
 from txnsim_lab.referee.costs import count_costs
 from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story_pair
 from txnsim_lab.referee.verdict import Pair, Side, Verdict, verdict_on
-from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.catalog import find
 from txnsim_lab.simulation.play import quieten
 from txnsim_lab.simulation.seed_batch import in_pool
 
 STORIES_PER_TASK: Final = 2
+SEEDS_PER_TASK: Final = 4
 _EXPLORING_SHARE: Final = 0.5
 """So much of the time goes to explorations at most."""
+
+StoryRun = tuple[str, str]
+"""A story, by name or file, and one of its runs."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
     """What is played on both designs."""
 
     designs: Designs
-    explorations: tuple[Exploration, ...] = ()
-    stories: tuple[Scenario, ...] = ()
+    explorations: tuple[str, ...] = ()
+    """Names, or files."""
+    stories: tuple[str, ...] = ()
     seeds: range = range(0)
     deviations_max: int = 2
     seconds_max: float | None = None
@@ -76,13 +80,13 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
 def _all_pairs(
     match: Match, goes_on: Callable[[], bool], seconds_left: Callable[[], float | None]
 ) -> Iterator[Pair]:
-    for index, exploration in enumerate(match.explorations):
+    for index, name in enumerate(match.explorations):
         left_s = seconds_left()
         if left_s == 0:
             break
         searches_left = 2 * (len(match.explorations) - index)
         yield exploration_pair(
-            exploration,
+            name,
             match.designs,
             lanes=match.jobs,
             deviations_max=match.deviations_max,
@@ -94,7 +98,11 @@ def _all_pairs(
         tell, range(len(runs)), match.jobs, goes_on, chunk_size=STORIES_PER_TASK
     )
     yield from _in_processes(
-        partial(seed_pair, designs=match.designs), match.seeds, match.jobs, goes_on, chunk_size=4
+        partial(seed_pair, designs=match.designs),
+        match.seeds,
+        match.jobs,
+        goes_on,
+        chunk_size=SEEDS_PER_TASK,
     )
 
 
@@ -115,20 +123,19 @@ def _in_processes(
         yield play_number(number)
 
 
-def _story_of_index(runs: Sequence[tuple[Scenario, str]], designs: Designs, index: int) -> Pair:
-    scenario, run = runs[index]
-    return story_pair(scenario, run, designs)
+def _story_of_index(runs: Sequence[StoryRun], designs: Designs, index: int) -> Pair:
+    name, run = runs[index]
+    return story_pair(name, run, designs)
 
 
-def story_runs(stories: Sequence[Scenario], designs: Designs) -> tuple[tuple[Scenario, str], ...]:
+def story_runs(stories: Sequence[str], designs: Designs) -> tuple[StoryRun, ...]:
     """The runs of stories to play: one for each mode of the protocol, and for settings that a run
     has of its own. Releases and switches of runs give way to those of the designs.
     """
-    runs: dict[tuple[str, str, str, str], tuple[Scenario, str]] = {}
-    for scenario in stories:
-        for name, run in scenario.runs.items():
-            modes = (designs.side(side).mode_of(run.mode) for side in Side)
+    runs: dict[tuple[str, tuple[str, ...], str], StoryRun] = {}
+    for story_name in stories:
+        for run_name, run in find(story_name)[1].runs.items():
+            modes = tuple(designs.side(side).mode_of(run.mode) for side in Side)
             settings = msgspec.json.encode(sorted(run.settings.items())).decode()
-            a_mode, b_mode = modes
-            runs.setdefault((scenario.name, a_mode, b_mode, settings), (scenario, name))
+            runs.setdefault((story_name, modes, settings), (story_name, run_name))
     return tuple(runs.values())

@@ -10,14 +10,13 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
-from txnsim_lab.exploration.deepening import explore
-from txnsim_lab.exploration.model import Exploration
+from txnsim_lab.exploration import catalog as explorations
+from txnsim_lab.exploration.deepening import ExplorationResult, explore
 from txnsim_lab.exploration.search import ReplayedWay, replay
 from txnsim_lab.exploration.way import Way, text_of_way
 from txnsim_lab.referee.design import Design
-from txnsim_lab.referee.plugin import PluginFailures
 from txnsim_lab.referee.verdict import Pair, Side, SideResult, Sighting, Source
-from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario import catalog as stories
 from txnsim_lab.scenario.runner import FAILED_VERDICT, RunResult, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.plan import Plan
@@ -52,8 +51,7 @@ def play_seed(
     seed: int, designs: Designs, side: Side, *, trace_level: TraceLevel = TraceLevel.OFF
 ) -> tuple[PlayedRun, tuple[str, ...]]:
     """Play a seed on one side; returns the run, and what plug-ins have raised in it."""
-    failures = PluginFailures()
-    with designs.side(side).in_place(failures.note):
+    with designs.side(side).in_place() as failures:
         played = play(plan_of_seed(seed, designs, side), trace_level=trace_level, cpu_s=CPU_S_MAX)
     return played, failures.texts()
 
@@ -98,7 +96,7 @@ def _refusals(acts: Iterable[PlayedAct]) -> dict[str, int]:
 
 
 def play_story(
-    scenario: Scenario,
+    name: str,
     run: str,
     designs: Designs,
     side: Side,
@@ -106,24 +104,23 @@ def play_story(
     trace_level: TraceLevel = TraceLevel.OFF,
 ) -> tuple[RunResult, tuple[str, ...]]:
     """Play a run of a story on one side; returns its result, and what plug-ins have raised."""
-    failures = PluginFailures()
     design = designs.side(side)
-    story_of_side = design.scenario(scenario, run)
-    with design.in_place(failures.note):
+    story_of_side = design.scenario(stories.find(name)[1], run)
+    with design.in_place() as failures:
         result = run_in_virtual_time(
             ScenarioRun(scenario=story_of_side, run=run, take=ARMED), trace_level=trace_level
         )
     return result, failures.texts()
 
 
-def story_pair(scenario: Scenario, run: str, designs: Designs) -> Pair:
+def story_pair(name: str, run: str, designs: Designs) -> Pair:
     """Play a run of a story on both sides. A story that can't be told to its end under one design
     is no difference: what it waits for may be what the design prevents.
     """
     results = []
     for side in Side:
         try:
-            result, failures = play_story(scenario, run, designs, side)
+            result, failures = play_story(name, run, designs, side)
         except ConfigError as error:
             results.append(SideResult(remark=str(error)))
             continue
@@ -144,14 +141,14 @@ def story_pair(scenario: Scenario, run: str, designs: Designs) -> Pair:
     if any(result.remark for result in results):
         # Without a verdict on one side the other has nothing to be compared with.
         results = [msgspec.structs.replace(result, sightings={}) for result in results]
-    return Pair(source=Source.STORY, name=scenario.name, run=run, a=results[0], b=results[1])
+    return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
 
 
 # Explorations
 
 
 def play_way(
-    exploration: Exploration,
+    name: str,
     way: Way,
     designs: Designs,
     side: Side,
@@ -159,35 +156,36 @@ def play_way(
     trace_level: TraceLevel = TraceLevel.OFF,
 ) -> tuple[ReplayedWay, tuple[str, ...]]:
     """Play one way on one side; returns the run, and what plug-ins have raised in it."""
-    failures = PluginFailures()
     design = designs.side(side)
-    with design.in_place(failures.note):
-        replayed = replay(design.exploration(exploration), way, trace_level=trace_level)
+    with design.in_place() as failures:
+        replayed = replay(design.exploration(explorations.find(name)), way, trace_level=trace_level)
     return replayed, failures.texts()
 
 
 def exploration_pair(
-    exploration: Exploration,
+    name: str,
     designs: Designs,
     *,
     lanes: int,
     deviations_max: int,
     seconds_max: float | None,
 ) -> Pair:
-    """Search an exploration on both sides.
+    """Search an exploration on both sides. They are compared up to the number of deviations that
+    was searched to its end on both: what one search has not reached yet is no cure.
 
     Args:
-        exploration: What is explored.
+        name: What is explored, as ``txnsim explore`` finds it.
         designs: The two designs.
         lanes: How many processes search at once.
         deviations_max: How often something else may happen than on a quiet network.
         seconds_max: When to stop the search on each side; None for never.
     """
-    results = []
+    exploration = explorations.find(name)
+    results: list[ExplorationResult] = []
+    failures: list[tuple[str, ...]] = []
     for side in Side:
-        failures = PluginFailures()
         design = designs.side(side)
-        with design.in_place(failures.note):
+        with design.in_place() as side_failures:
             result = explore(
                 design.exploration(exploration),
                 lanes=lanes,
@@ -195,29 +193,59 @@ def exploration_pair(
                 deviations_max=deviations_max,
                 goes_on=True,
             )
-        is_stopped = not result.searches or result.largest.is_stopped
-        broken = sum(search.broken for _, search in result.searches)
-        remark = "its time was up" if is_stopped else ""
-        if broken:
-            remark = f"{broken} ways ended without a result"
-        sightings: dict[str, Sighting] = {}
-        for anomaly in sorted(result.anomalies, key=lambda anomaly: len(anomaly.way)):
-            for kind in anomaly.kinds:
-                sighting = Sighting(
-                    because=anomaly.because,
-                    way=text_of_way(anomaly.way),
-                    deviations=len(anomaly.way),
-                    steps=anomaly.steps,
-                    ends=anomaly.ends,
-                )
-                sightings.setdefault(kind, sighting)
-        results.append(
-            SideResult(
-                sightings=sightings,
-                is_complete=not (is_stopped or broken),
-                remark=remark,
-                states=result.largest.states if result.searches else 0,
-                failures=failures.texts(),
+        results.append(result)
+        failures.append(side_failures.texts())
+    compared = min(_searched_deviations(result, deviations_max) for result in results)
+    a, b = (
+        _side_of_search(result, compared, deviations_max, texts)
+        for result, texts in zip(results, failures, strict=True)
+    )
+    return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
+
+
+def _searched_deviations(result: ExplorationResult, deviations_max: int) -> int:
+    """Up to how many deviations a search has followed all ways; -1 if not even the quiet one."""
+    limits = [
+        limit
+        for limit, search in result.searches
+        if limit is not None and not search.is_stopped and not search.broken
+    ]
+    if result.is_complete:
+        return deviations_max  # No way has more deviations than were searched.
+    return max(limits, default=-1)
+
+
+def _side_of_search(
+    result: ExplorationResult, compared: int, deviations_max: int, failures: tuple[str, ...]
+) -> SideResult:
+    sightings: dict[str, Sighting] = {}
+    for anomaly in sorted(result.anomalies, key=lambda anomaly: len(anomaly.way)):
+        if len(anomaly.way) > compared:
+            continue
+        for finding in anomaly.findings:
+            sighting = Sighting(
+                because=finding.because,
+                way=text_of_way(anomaly.way),
+                deviations=len(anomaly.way),
+                steps=anomaly.steps,
+                ends=anomaly.ends,
             )
-        )
-    return Pair(source=Source.EXPLORE, name=exploration.name, a=results[0], b=results[1])
+            sightings.setdefault(finding.kind, sighting)
+    searched = _searched_deviations(result, deviations_max)
+    is_complete = searched >= deviations_max
+    return SideResult(
+        sightings=sightings,
+        is_complete=is_complete,
+        remark="" if is_complete else _remark_on(searched, compared),
+        states=result.largest.states if result.searches else 0,
+        failures=failures,
+    )
+
+
+def _remark_on(searched: int, compared: int) -> str:
+    if searched < 0:
+        return "its time was up before anything was searched to its end: nothing is compared"
+    return (
+        f"its time was up behind all ways with {searched} deviations; compared are those with up to"
+        f" {compared}"
+    )

@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -108,7 +108,15 @@ class PluginFailures:
     """What plug-ins have raised, in a file that all processes of a search share."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - as long as this
+        self._file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - closed at the exit
+        self._last_texts: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._last_texts = self.texts()
+        self._file.close()
 
     def note(self, failure_text: str) -> None:
         """Keep one; the same again counts once."""
@@ -116,7 +124,9 @@ class PluginFailures:
             os.write(self._file.fileno(), failure_text.encode() + b"\n")
 
     def texts(self) -> tuple[str, ...]:
-        """What was kept."""
+        """What was kept, also after the exit."""
+        if self._file.closed:
+            return self._last_texts
         size = os.fstat(self._file.fileno()).st_size
         content = os.pread(self._file.fileno(), size, 0)
         return tuple(dict.fromkeys(content.decode(errors="replace").splitlines()))

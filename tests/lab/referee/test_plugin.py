@@ -35,8 +35,7 @@ def plugin_of(text: str) -> Plugin:
 
 @contextmanager
 def placed(name: str, function: Callable[..., Any]) -> Iterator[PluginFailures]:
-    failures = PluginFailures()
-    with in_place({name: function}, failures.note):
+    with PluginFailures() as failures, in_place({name: function}, failures.note):
         yield failures
 
 
@@ -85,8 +84,7 @@ def test_what_a_plug_in_raises_is_kept_once_and_goes_on() -> None:
         '@replaces("log.may-join")\n'
         'def join(original, entry, epoch, rules):\n    return entry["x"]\n'
     ).replacements()
-    failures = PluginFailures()
-    with in_place(functions, failures.note):
+    with PluginFailures() as failures, in_place(functions, failures.note):
         for _ in range(2):
             with pytest.raises(KeyError):
                 leader_append.may_join({}, 0, LATEST)  # type: ignore[arg-type]
