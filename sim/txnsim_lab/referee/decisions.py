@@ -67,7 +67,7 @@ DECISIONS: Final[dict[str, DecisionPoint]] = dict(
             "txn.init-check",
             "txnsim.txn.machine_init",
             "check_init_producer_id",
-            "what of an InitProducerId is wrong whatever the state",
+            "what is wrong with an InitProducerId in any state",
         ),
         _point(
             "txn.init",
@@ -85,7 +85,7 @@ DECISIONS: Final[dict[str, DecisionPoint]] = dict(
             "txn.verify",
             _MACHINE,
             "decide_verify",
-            "what a leader hears that asks whether its partition is in the transaction (KIP-890)",
+            "the answer to a leader that asks whether a partition is in the transaction (KIP-890)",
         ),
         _point(
             "txn.end",

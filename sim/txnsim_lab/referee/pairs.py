@@ -114,8 +114,8 @@ def play_story(
 
 
 def story_pair(name: str, run: str, designs: Designs) -> Pair:
-    """Play a run of a story on both sides. A story that can't be told to its end under one design
-    is no difference: what it waits for may be what the design prevents.
+    """Play a run of a story on both sides. A story that does not come to its end under one
+    design is no difference: what it waits for may be what the design prevents.
     """
     results = []
     for side in Side:
@@ -134,7 +134,9 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
                     kind: Sighting(because=reasons.get(kind, ""))
                     for kind in result.verdict.observed
                 },
-                remark=f"not told to its end: {result.verdict.because[0]}" if is_failed else "",
+                remark=f"it did not come to its end: {result.verdict.because[0]}"
+                if is_failed
+                else "",
                 failures=failures,
             )
         )

@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from txnsim.cli.main import main
 from txnsim_lab.referee.costs import APPENDS, PEER_REQUESTS, REQUESTS, WAITED, count_costs
 from txnsim_lab.referee.design import read_design
 from txnsim_lab.referee.matches import Match, play_match, story_runs
@@ -131,30 +130,6 @@ def test_a_match_without_time_is_not_complete() -> None:
     verdict = play_match(match)
     assert not verdict.is_complete
     assert verdict.played == {"explore": 0, "story": 0, "seed": 0}
-
-
-def test_one_run_is_played_again_on_its_side(
-    page_plugins: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trace = tmp_path / "trace.jsonl"
-    alone = ("--seed", str(FALSE_FENCING_SEED), "--trace", str(trace))
-    designs = ("4.4", str(page_plugins[0]))
-    assert main(["referee", *designs, "--on", "A", *alone]) == 3
-    assert "false-fencing: " in capsys.readouterr().out
-    assert trace.read_bytes()
-    assert main(["referee", *designs, "--on", "B", *alone]) == 0
-    assert "Nothing is wrong at its end." in capsys.readouterr().out
-
-
-def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, comment = tmp_path / "v.html", tmp_path / "v.md"
-    words = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
-    files = ["--html", str(page), "--markdown", str(comment)]
-    assert main(["referee", "4.4", "4.4", *words, *files]) == 0
-    assert "0 explorations" in capsys.readouterr().out
-    assert page.read_text().startswith("<!doctype html>")
-    assert "**A** `4.4`" in comment.read_text()
-    assert main(["referee", "4.4", "4.4", *words[:4], "--seeds", "none"]) == 2
 
 
 def test_a_search_is_compared_as_far_as_both_sides_have_come() -> None:
