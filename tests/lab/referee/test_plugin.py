@@ -118,5 +118,6 @@ def test_a_wrong_plug_in_is_refused(text: str, complaint: str) -> None:
 def test_the_page_has_each_decision() -> None:
     page = Path(__file__).parents[3].joinpath("docs/referee.md").read_text("utf-8")
     for decision in DECISIONS.values():
-        function_cell = f"`{decision.module}`, `{decision.function}`"
+        file_name = f"sim/{decision.module.replace('.', '/')}.py"
+        function_cell = f"`{file_name}`, `{decision.function}`"
         assert f"| `{decision.name}` | {decision.decides} | {function_cell} |" in page

@@ -126,6 +126,6 @@ def test_a_command_is_understood_by_the_program() -> None:
     assert len(commands) == 3
     for command in commands:
         program, *words = shlex.split(command)
-        args = parser_of(words[0]).parse_args(words[1:])
+        args = parser_of(words[0]).parse_args(words)
         assert (program, args.a, args.b) == ("txnsim", "4.3", "4.4,fix.py")
         assert (args.seed is not None) + (args.run is not None) + (args.way is not None) == 1
