@@ -23,6 +23,8 @@ class DecisionPoint(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     """The function in that module; ``Class.method`` of a method."""
     decides: str
+    asked_if: str = ""
+    """The function of that module which says whether requests ask for this decision at all."""
 
     @property
     def owner(self) -> ModuleType | type[Any]:
@@ -50,8 +52,12 @@ _MACHINE: Final = "txnsim.txn.machine"
 _LEADER: Final = "txnsim.log.leader_append"
 
 
-def _point(name: str, module: str, function: str, decides: str) -> tuple[str, DecisionPoint]:
-    return name, DecisionPoint(name=name, module=module, function=function, decides=decides)
+def _point(
+    name: str, module: str, function: str, decides: str, *, asked_if: str = ""
+) -> tuple[str, DecisionPoint]:
+    return name, DecisionPoint(
+        name=name, module=module, function=function, decides=decides, asked_if=asked_if
+    )
 
 
 DECISIONS: Final[dict[str, DecisionPoint]] = dict(
@@ -62,6 +68,7 @@ DECISIONS: Final[dict[str, DecisionPoint]] = dict(
             "txnsim.coordinators.txn.service",
             "may_answer",
             "whether a coordinator answers for a partition that it has loaded (KAFKA-21181)",
+            asked_if="must_ask_who_leads",
         ),
         _point(
             "txn.init-check",

@@ -14,6 +14,7 @@ from txnsim.errors import ConfigError
 from txnsim.log import leader_append
 from txnsim.log.verification import VerificationEntries
 from txnsim.releases import LATEST
+from txnsim.releases.rules import Rules
 from txnsim.txn import machine
 from txnsim.txn.commands import VerifyPartitions
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
@@ -77,6 +78,14 @@ def test_a_method_is_replaced_in_its_class() -> None:
     ):
         entries.on_marker(1, 2)
     assert asked == [(entries, (1, 2))]
+
+
+def test_a_decision_that_is_replaced_is_asked() -> None:
+    released_rules = Rules(coordinator_checks_leadership=False)
+    assert not service.must_ask_who_leads(released_rules)
+    with placed("coordinator.may-answer", lambda _original, *_facts: False):
+        assert service.must_ask_who_leads(released_rules)
+    assert not service.must_ask_who_leads(released_rules)
 
 
 def test_what_a_plug_in_raises_is_kept_once_and_goes_on() -> None:
