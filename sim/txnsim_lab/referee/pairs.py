@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -17,7 +18,13 @@ from txnsim_lab.exploration.way import Way, text_of_way
 from txnsim_lab.referee.design import Design
 from txnsim_lab.referee.verdict import Pair, Side, SideResult, Sighting, Source
 from txnsim_lab.scenario import catalog as stories
-from txnsim_lab.scenario.runner import FAILED_VERDICT, RunResult, ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.runner import (
+    FAILED_VERDICT,
+    JudgesResult,
+    RunResult,
+    ScenarioRun,
+    run_in_virtual_time,
+)
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, Finding, PlayedAct, PlayedRun, play
@@ -25,6 +32,8 @@ from txnsim_lab.simulation.play import OVER_LIMIT_KIND, Finding, PlayedAct, Play
 CPU_S_MAX: Final = 60.0
 """Limit of processor time of a seed on one side; an ordinary one takes less than a second."""
 ARMED: Final = "armed"
+_CLIENT_ERROR: Final = re.compile(r" got ([A-Z]+(?:_[A-Z]+)+)\b")
+"""The error in the reason of a finding that is about one."""
 
 
 class Designs(msgspec.Struct, frozen=True):
@@ -79,8 +88,16 @@ def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
     """The first finding of each kind."""
     sightings: dict[str, Sighting] = {}
     for finding in findings:
-        sightings.setdefault(finding.kind, Sighting(because=finding.because))
+        sightings.setdefault(kind_of(finding), Sighting(because=finding.because))
     return sightings
+
+
+def kind_of(finding: Finding) -> str:
+    """The kind of a finding, with the error that a client got: a fix may cure one error and leave
+    the other.
+    """
+    error = _CLIENT_ERROR.search(finding.because)
+    return finding.kind if error is None else f"{finding.kind} ({error[1]})"
 
 
 def _is_commit(act: PlayedAct) -> bool:
@@ -125,15 +142,9 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
             results.append(SideResult(remark=str(error)))
             continue
         is_failed = FAILED_VERDICT in result.verdict.observed
-        reasons = dict(reason.partition(": ")[::2] for reason in reversed(result.verdict.because))
         results.append(
             SideResult(
-                sightings={}
-                if is_failed
-                else {
-                    kind: Sighting(because=reasons.get(kind, ""))
-                    for kind in result.verdict.observed
-                },
+                sightings={} if is_failed else _sightings(_findings_of(result.verdict)),
                 remark=f"it did not come to its end: {result.verdict.because[0]}"
                 if is_failed
                 else "",
@@ -144,6 +155,14 @@ def story_pair(name: str, run: str, designs: Designs) -> Pair:
         # Without a verdict on one side the other has nothing to be compared with.
         results = [msgspec.structs.replace(result, sightings={}) for result in results]
     return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
+
+
+def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:
+    """What a story has shown: each kind with its reasons."""
+    reasons = [reason.partition(": ") for reason in verdict.because]
+    for observed_kind in verdict.observed:
+        texts = [text for kind, _, text in reasons if kind == observed_kind]
+        yield from (Finding(observed_kind, text) for text in texts or ("",))
 
 
 # Explorations
@@ -232,7 +251,7 @@ def _side_of_search(
                 steps=anomaly.steps,
                 ends=anomaly.ends,
             )
-            sightings.setdefault(finding.kind, sighting)
+            sightings.setdefault(kind_of(finding), sighting)
     searched = _searched_deviations(result, deviations_max)
     is_complete = searched >= deviations_max
     return SideResult(
