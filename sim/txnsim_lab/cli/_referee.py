@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 DIFFERENT_STATUS: Final = 3
 INCOMPLETE_STATUS: Final = 4
 SEEDS_DEFAULT: Final = "0..100"
-EXPLORATIONS_DEFAULT: Final = "broker-dies,coordinator-moves,late-produce,two-producers"
+EXPLORATIONS_DEFAULT: Final = (
+    "broker-dies,coordinator-moves,late-produce,two-producers,stale-coordinator,unaware-coordinator"
+)
 ALL: Final = "all"
 NONE: Final = "none"
 SIDES: Final = ("A", "B")
@@ -251,9 +253,7 @@ def _way_alone(
     if len(explorations) != 1:
         raise ConfigError("--way needs --explore with the name of one exploration")
     way = read_way(args.way)
-    replayed, failures = play_way(
-        explorations[0], way, designs, side, trace_level=TraceLevel(level)
-    )
+    replayed, failures = play_way(explorations[0], way, designs, side, trace_level=level)
     return (
         list(marked_steps(replayed.steps, args.way)),
         list(_as_json(replayed.played.findings)),

@@ -71,6 +71,12 @@ DECISIONS: Final[dict[str, DecisionPoint]] = dict(
             asked_if="must_ask_who_leads",
         ),
         _point(
+            "coordinator.load",
+            "txnsim.broker._coordinator_host",
+            "batches_to_load",
+            "what a coordinator reads of its log when its broker becomes the leader",
+        ),
+        _point(
             "txn.init-check",
             "txnsim.txn.machine_init",
             "check_init_producer_id",
