@@ -53,7 +53,7 @@ def test_a_decision_is_replaced_wherever_it_is_bound_and_taken_back(name: str) -
 
 def test_the_module_that_calls_a_function_has_the_new_one() -> None:
     with placed("txn.verify", lambda _original, *_facts, **_named: "replaced"):
-        called_function = vars(service)["decide_verify"]
+        called_function: Callable[..., object] = vars(service)["decide_verify"]
         assert called_function is machine.decide_verify
         assert called_function(None, ASKED, release_rules=LATEST) == "replaced"
     called_function = vars(service)["decide_verify"]
