@@ -69,6 +69,7 @@ ELSEWHERE: Final = {
     "lesson": "plays its own story",
     "logs describe": "says what lies there, and judges nothing",
     "logs sql": "answers a question of yours, whatever it is",
+    "referee": "plays its own runs of two designs; a wrong plug-in is refused",
     "simulate": "makes its own runs",
     "stream": "has no end of its own; it needs Spark",
     "trace export": "copies, and judges nothing; it needs Spark",

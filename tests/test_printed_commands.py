@@ -273,6 +273,7 @@ ELSEWHERE: Final = {
     "sim/txnsim_lab/cli/_scenario/command.py": "a file that the operator has just named",
     "sim/txnsim_lab/cli/_simulating/simulate.py": "files that it has just written",
     "sim/txnsim_lab/cli/_teaching/lesson.py": "a file that the operator has just named",
+    "sim/txnsim_lab/referee/writing.py": "designs and stories that the user has just named",
     "sim/txnsim_lab/simulation/reports.py": "seeds, and files that it has just written",
 }
 """Modules that make commands without a name from outside."""

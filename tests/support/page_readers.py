@@ -65,6 +65,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "site.md",
         "simulate.md",
         "explore.md",
+        "referee.md",
     ),
     "How to read logs and traces with Spark": (
         "kafka-log.md",

@@ -59,6 +59,13 @@ _NOT_LED: Final = Rejection(
 )
 
 
+def batches_to_load(log: PartitionLog) -> Iterable[bytes]:
+    """What a coordinator reads of a partition that its broker leads now: all of it, also what is
+    not replicated yet (``TransactionStateManager.loadTransactionMetadata``).
+    """
+    return log.batches()
+
+
 class HostedCoordinator(Protocol):
     """What the host needs of a coordinator."""
 
@@ -199,7 +206,7 @@ class CoordinatorHost:
                 return
 
         def read(*, is_readable: bool) -> Iterator[int]:
-            batches: Iterable[bytes] = log.batches() if is_readable else ()
+            batches: Iterable[bytes] = batches_to_load(log) if is_readable else ()
             return self.coordinator.read(partition, CoordinatorEpoch(epoch), batches)
 
         self._load_once_replicated(

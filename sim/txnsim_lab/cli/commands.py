@@ -110,6 +110,11 @@ _EXAMPLES: Final = {
         "txnsim explore z27 --time 2m",
         "txnsim explore broker-dies --as-version 4.2 --bounds losses=1",
     ),
+    "referee": (
+        "txnsim referee 4.3 4.4 --time 2m",
+        "txnsim referee 4.4 4.4,loads_wait_for_replication=on --seeds 0..1000 --html verdict.html",
+        "txnsim referee 4.4 fix.py --markdown comment.md",
+    ),
     "campaign": (
         "txnsim campaign run --seeds 0..100000 --out rows",
         "txnsim campaign run --seeds 0..1000 --out rows --as-version 4.3 --no-shrink",
@@ -175,6 +180,10 @@ TABLE: Final = CommandTable(
             "txnsim_lab.cli._exploring",
             "every order of a small cluster's messages, within bounds: none goes wrong, or how",
         ),
+        "referee": (
+            "txnsim_lab.cli._referee",
+            "two designs of a change played against each other: what each cures, leaves, brings",
+        ),
         "campaign": (
             "txnsim_lab.cli._simulating.campaign",
             "very many seeds, on this machine or on Spark, as a table",
@@ -223,6 +232,7 @@ TABLE: Final = CommandTable(
             "scenario",
             "simulate",
             "explore",
+            "referee",
             "campaign",
             "lesson",
             "check",

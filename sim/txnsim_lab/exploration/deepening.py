@@ -14,6 +14,7 @@ from txnsim.runtime.wall_clock import monotonic_ms
 from txnsim_lab.exploration.model import Exploration
 from txnsim_lab.exploration.search import FoundEnd, SearchResult, replay, search
 from txnsim_lab.exploration.way import Way
+from txnsim_lab.simulation.play import Finding
 
 STEPWISE_LIMITS: Final = (0, 1, 2, 3, None)
 """Limits of deviations, one search after the other; None is no limit."""
@@ -36,6 +37,8 @@ class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
     """All that happens on that way, one step for each message that arrives."""
     deviating_steps: tuple[int, ...]
     """Indexes of the steps that do not happen on a quiet network."""
+    findings: tuple[Finding, ...]
+    """What is found at its end."""
 
 
 class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +119,7 @@ def _anomalies(exploration: Exploration, found: list[FoundEnd]) -> list[AnomalyF
                 way=shortest.way,
                 steps=shortest.steps,
                 deviating_steps=shortest.deviating_steps,
+                findings=shortest.played.findings,
             )
         )
     return anomalies

@@ -122,7 +122,7 @@ def examine_seed(
             shrunk=small.plan.size,
             tries=small.tries,
             steps=None if story is None else story.steps,
-            sentences=tuple(_numbered_sentences(small.run.acts)),
+            sentences=tuple(numbered_sentences(small.run.acts)),
         )
     return report, files
 
@@ -137,7 +137,7 @@ def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
     return {f"test_{stem.replace('-', '_')}.py": pytest_of(plan).encode()}
 
 
-def _numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
+def numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
     """Each act as a numbered sentence."""
     for act_number, act in enumerate(sorted(acts, key=lambda act: act.at_us), 1):
         answer = "" if act.error == "NONE" else f": {act.error}"

@@ -132,6 +132,20 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     load_problems_total: int
 
 
+def may_answer(owned_partition: OwnedPartition, log: TransactionLog, release_rules: Rules) -> bool:
+    """Whether a coordinator answers for a partition that it has loaded, and has not unloaded: since
+    KAFKA-21181 only while its broker leads the partition under the epoch of the load.
+    """
+    return not release_rules.coordinator_checks_leadership or log.leads(
+        owned_partition.partition, owned_partition.coordinator_epoch
+    )
+
+
+def must_ask_who_leads(release_rules: Rules) -> bool:
+    """Whether requests ask ``may_answer`` at all: not where it would always say yes."""
+    return release_rules.coordinator_checks_leadership
+
+
 class TransactionCoordinator:
     """The transaction coordinator of one broker."""
 
@@ -391,18 +405,17 @@ class TransactionCoordinator:
         return None
 
     def _finder(self, release_rules: Rules) -> Callable[[str], OwnedPartition | Rejection]:
-        if release_rules.coordinator_checks_leadership:
+        if must_ask_who_leads(release_rules):
             return self._find_where_it_leads
         return self._ownership.find
 
     def _find_where_it_leads(self, transactional_id: str) -> OwnedPartition | Rejection:
-        """As ``Ownership.find``, where the log is asked as well who leads it (KAFKA-21181)."""
+        """As ``Ownership.find``, and ``may_answer`` is asked (KAFKA-21181)."""
         owned_partition = self._ownership.find(transactional_id)
         if isinstance(owned_partition, Rejection):
             return owned_partition
-        partition, epoch = owned_partition.partition, owned_partition.coordinator_epoch
-        if not self._log.leads(partition, epoch):
-            return self._ownership.refuse(partition)
+        if not may_answer(owned_partition, self._log, self._rules):
+            return self._ownership.refuse(owned_partition.partition)
         return owned_partition
 
     # Queries

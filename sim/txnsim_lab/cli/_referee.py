@@ -1,0 +1,290 @@
+"""``txnsim referee``: two designs of a change, played against each other."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
+from txnsim.cli.progress import Progress
+from txnsim.errors import ConfigError
+from txnsim.files import write_whole
+from txnsim_lab.cli._simulating.simulate import duration_of, seeds_in
+
+if TYPE_CHECKING:
+    from txnsim.runtime.trace import TraceLevel
+    from txnsim_lab.referee.pairs import Designs
+    from txnsim_lab.referee.verdict import Pair, Side
+    from txnsim_lab.simulation.play import Finding
+
+DIFFERENT_STATUS: Final = 3
+INCOMPLETE_STATUS: Final = 4
+SEEDS_DEFAULT: Final = "0..100"
+EXPLORATIONS_DEFAULT: Final = (
+    "broker-dies,coordinator-moves,late-produce,two-producers,stale-coordinator,unaware-coordinator"
+)
+ALL: Final = "all"
+NONE: Final = "none"
+SIDES: Final = ("A", "B")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``referee``."""
+    parser.epilog = (
+        "Exit status: 0 no run has an anomaly under one design alone, 3 one has, 4 none was found"
+        " and not all was played, 2 a wrong argument."
+    )
+    for side, meaning in zip(SIDES, ("what there is", "what is proposed"), strict=True):
+        parser.add_argument(
+            side.lower(),
+            metavar=side,
+            help=f"{meaning}: a release, switches NAME=on|off, settings NAME=VALUE, a plug-in's"
+            " file, with commas between them: 4.4,late_commit_is_fenced=off,fix.py",
+        )
+    played = parser.add_argument_group("what is played on both")
+    played.add_argument(
+        "--explore",
+        default=EXPLORATIONS_DEFAULT,
+        metavar="NAME,…",
+        help=f"explorations, all or none (default {EXPLORATIONS_DEFAULT})",
+    )
+    played.add_argument(
+        "--deviations",
+        type=int,
+        choices=range(4),
+        default=2,
+        metavar="N",
+        help="of an exploration from a quiet network, at most: 0 to 3 (default 2)",
+    )
+    played.add_argument(
+        "--stories", default=ALL, metavar="NAME,…", help="stories, all or none (default all)"
+    )
+    seeds = played.add_mutually_exclusive_group()
+    seeds.add_argument(
+        "--seeds",
+        default=SEEDS_DEFAULT,
+        metavar="A..B",
+        help=f"from A to before B, or none (default {SEEDS_DEFAULT})",
+    )
+    seeds.add_argument("--seed", type=int, metavar="N", help="one seed")
+    played.add_argument("--time", metavar="DURATION", help="begin nothing after that: 10m")
+    played.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
+    written = parser.add_argument_group("what is written")
+    written.add_argument("--json", action="store_true", help="as JSON")
+    written.add_argument("--html", type=new_file, metavar="FILE", help="a page, too")
+    written.add_argument(
+        "--markdown", type=new_file, metavar="FILE", help="a comment to paste, too"
+    )
+    alone = parser.add_argument_group("one run, played again")
+    alone.add_argument(
+        "--on",
+        choices=SIDES,
+        help="the one run that --seed, --stories with --run, or --explore with --way names, on that"
+        " design alone",
+    )
+    alone.add_argument("--way", metavar="WAY", help="with --on: the way of an exploration")
+    alone.add_argument("--run", metavar="RUN", help="with --on: the run of a story")
+    alone.add_argument(
+        "--trace", type=new_file, metavar="FILE", help="with --on: write the run's trace there"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the exit status.
+
+    Raises:
+        ConfigError: A design, an argument or a file is wrong, or this machine can't fork processes.
+    """
+    from txnsim_lab.referee.design import read_design
+    from txnsim_lab.referee.pairs import Designs
+    from txnsim_lab.simulation.play import quieten
+
+    designs = Designs(read_design(args.a), read_design(args.b))
+    quieten()
+    if args.on is not None:
+        return _play_alone(designs, args)
+    for name in ("way", "run", "trace"):
+        if getattr(args, name) is not None:
+            raise ConfigError(f"--{name} needs --on: a match has many runs")
+    return _referee(designs, args)
+
+
+def _referee(designs: Designs, args: argparse.Namespace) -> int:
+    from txnsim_lab.referee.matches import Match, play_match, story_runs
+    from txnsim_lab.referee.writing import as_json, html_of, lines_of, markdown_of
+
+    match = Match(
+        designs=designs,
+        explorations=_explorations(args.explore),
+        stories=_stories(args.stories),
+        seeds=_seeds(args),
+        deviations_max=args.deviations,
+        seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
+        jobs=args.jobs or os.cpu_count() or 1,
+    )
+    if match.explorations and not hasattr(os, "fork"):
+        raise ConfigError(
+            "explorations fork their process, which this system can't: --explore none"
+        )
+    total = len(match.explorations) + len(story_runs(match.stories, designs)) + len(match.seeds)
+    if not total:
+        raise ConfigError("nothing is played: name seeds, stories or explorations")
+    progress = Progress("pairs", total)
+    played, different = 0, 0
+
+    def show(pair: Pair) -> None:
+        nonlocal played, different
+        played += 1
+        different += pair.a.sightings.keys() != pair.b.sightings.keys()
+        progress.advance(played, tally=f"{different} with a difference, {pair.label}")
+
+    verdict = play_match(match, on_pair=show)
+    progress.end()
+    if args.html is not None:
+        write_whole(args.html, html_of(verdict))
+    if args.markdown is not None:
+        write_whole(args.markdown, markdown_of(verdict))
+    if args.json:
+        TERMINAL.json(as_json(verdict))
+    else:
+        for line in lines_of(verdict):
+            TERMINAL.line(line)
+    if verdict.differs:
+        return DIFFERENT_STATUS
+    return 0 if verdict.is_complete else INCOMPLETE_STATUS
+
+
+def _names(text: str) -> list[str]:
+    return [] if text == NONE else [name for name in text.split(",") if name]
+
+
+def _explorations(text: str) -> tuple[str, ...]:
+    from txnsim_lab.exploration.catalog import explorations, find
+
+    if text == ALL:
+        return tuple(explorations())
+    names = tuple(_names(text))
+    for name in names:
+        find(name)  # or there is none
+    return names
+
+
+def _stories(text: str) -> tuple[str, ...]:
+    from txnsim_lab.scenario.catalog import find, scenarios
+
+    if text == ALL:
+        return tuple(scenario.name for scenario in scenarios().values())
+    names = tuple(_names(text))
+    for name in names:
+        find(name)  # or there is none
+    return names
+
+
+def _seeds(args: argparse.Namespace) -> range:
+    if args.seed is not None:
+        return range(args.seed, args.seed + 1)
+    return range(0) if args.seeds == NONE else seeds_in(args.seeds)
+
+
+# One run
+
+
+def _play_alone(designs: Designs, args: argparse.Namespace) -> int:
+    """Play one run on one design; returns the exit status."""
+    from txnsim.runtime.trace import TraceLevel
+    from txnsim_lab.referee.verdict import Side
+
+    side = Side(args.on)
+    level = TraceLevel.OFF if args.trace is None else TraceLevel.FULL
+    if args.seed is not None:
+        lines, findings, failures, trace = _seed_alone(designs, side, args, level)
+    elif args.way is not None:
+        lines, findings, failures, trace = _way_alone(designs, side, args, level)
+    elif args.run is not None:
+        lines, findings, failures, trace = _story_alone(designs, side, args, level)
+    else:
+        raise ConfigError("--on needs --seed, --explore with --way, or --stories with --run")
+    if args.trace is not None:
+        write_whole(args.trace, trace)
+    if args.json:
+        TERMINAL.json({"steps": lines, "findings": findings, "failures": failures})
+    else:
+        for line in lines:
+            TERMINAL.line(line)
+        for finding in findings:
+            TERMINAL.line(f"{finding['kind']}: {finding['because']}")
+        if not findings:
+            TERMINAL.line("Nothing is wrong at its end.")
+        for failure in failures:
+            TERMINAL.line(f"! {failure}")
+    return DIFFERENT_STATUS if findings else 0
+
+
+AloneResult = tuple[list[str], list[dict[str, str]], list[str], bytes]
+"""Steps, findings, what plug-ins have raised, the trace."""
+
+
+def _seed_alone(
+    designs: Designs, side: Side, args: argparse.Namespace, level: TraceLevel
+) -> AloneResult:
+    from txnsim_lab.referee.pairs import play_seed
+    from txnsim_lab.simulation.reports import numbered_sentences
+
+    played, failures = play_seed(args.seed, designs, side, trace_level=level)
+    return (
+        list(numbered_sentences(played.acts)),
+        list(_as_json(played.findings)),
+        list(failures),
+        played.trace,
+    )
+
+
+def _way_alone(
+    designs: Designs, side: Side, args: argparse.Namespace, level: TraceLevel
+) -> AloneResult:
+    from txnsim_lab.exploration.way import read_way
+    from txnsim_lab.referee.pairs import play_way
+    from txnsim_lab.referee.writing import marked_steps
+
+    explorations = _explorations(args.explore)
+    if len(explorations) != 1:
+        raise ConfigError("--way needs --explore with the name of one exploration")
+    way = read_way(args.way)
+    replayed, failures = play_way(explorations[0], way, designs, side, trace_level=level)
+    return (
+        list(marked_steps(replayed.steps, args.way)),
+        list(_as_json(replayed.played.findings)),
+        list(failures),
+        replayed.played.trace,
+    )
+
+
+def _story_alone(
+    designs: Designs, side: Side, args: argparse.Namespace, level: TraceLevel
+) -> AloneResult:
+    from txnsim.runtime.trace import TraceLevel
+    from txnsim.text import unknown_word_message
+    from txnsim_lab.referee.pairs import play_story
+    from txnsim_lab.scenario.catalog import find
+
+    stories = _stories(args.stories)
+    if len(stories) != 1:
+        raise ConfigError("--run needs --stories with the name of one story")
+    run_names = find(stories[0])[1].runs
+    if args.run not in run_names:
+        raise ConfigError(unknown_word_message("run", args.run, run_names))
+    trace_level = TraceLevel.BRIEF if level is TraceLevel.OFF else level  # which tells the story
+    result, failures = play_story(stories[0], args.run, designs, side, trace_level=trace_level)
+    findings = [
+        {"kind": kind, "because": because}
+        for kind, _, because in (reason.partition(": ") for reason in result.verdict.because)
+    ]
+    steps = [f"{number:3}  {step.text}" for number, step in enumerate(result.story, 1)]
+    return steps, findings, list(failures), result.trace
+
+
+def _as_json(findings: tuple[Finding, ...]) -> Iterator[dict[str, str]]:
+    return ({"kind": finding.kind, "because": finding.because} for finding in findings)

@@ -1,0 +1,141 @@
+"""Plays a whole match: explorations first, then stories, then seeds, until the time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.runtime.wall_clock import monotonic_ms
+from txnsim_lab.referee.costs import count_costs
+from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story_pair
+from txnsim_lab.referee.verdict import Pair, Side, Verdict, verdict_on
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.simulation.play import quieten
+from txnsim_lab.simulation.seed_batch import in_pool
+
+STORIES_PER_TASK: Final = 2
+SEEDS_PER_TASK: Final = 4
+_EXPLORING_SHARE: Final = 0.5
+"""So much of the time goes to explorations at most."""
+
+StoryRun = tuple[str, str]
+"""A story, by name or file, and one of its runs."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """What is played on both designs."""
+
+    designs: Designs
+    explorations: tuple[str, ...] = ()
+    """Names, or files."""
+    stories: tuple[str, ...] = ()
+    seeds: range = range(0)
+    deviations_max: int = 2
+    seconds_max: float | None = None
+    jobs: int = 1
+    """Number of processes."""
+
+
+def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair: None) -> Verdict:
+    """Play a match.
+
+    Args:
+        match: What is played.
+        on_pair: Called with each pair when both sides are played.
+
+    Raises:
+        ConfigError: A cluster can't be configured as a design says.
+    """
+    quieten()
+    start_ms = monotonic_ms()
+
+    def seconds_left() -> float | None:
+        if match.seconds_max is None:
+            return None
+        return max(0.0, match.seconds_max - (monotonic_ms() - start_ms) / 1_000)
+
+    def goes_on() -> bool:
+        return seconds_left() != 0
+
+    costs = count_costs(match.designs)
+    pairs = []
+    for pair in _all_pairs(match, goes_on, seconds_left):
+        pairs.append(pair)
+        on_pair(pair)
+    wanted = (
+        len(match.explorations) + len(story_runs(match.stories, match.designs)) + len(match.seeds)
+    )
+    return verdict_on(
+        match.designs.a.text,
+        match.designs.b.text,
+        pairs,
+        costs,
+        is_complete=len(pairs) == wanted,
+    )
+
+
+def _all_pairs(
+    match: Match, goes_on: Callable[[], bool], seconds_left: Callable[[], float | None]
+) -> Iterator[Pair]:
+    for index, name in enumerate(match.explorations):
+        left_s = seconds_left()
+        if left_s == 0:
+            break
+        searches_left = 2 * (len(match.explorations) - index)
+        yield exploration_pair(
+            name,
+            match.designs,
+            lanes=match.jobs,
+            deviations_max=match.deviations_max,
+            seconds_max=None if left_s is None else left_s * _EXPLORING_SHARE / searches_left,
+        )
+    runs = story_runs(match.stories, match.designs)
+    tell = partial(_story_of_index, runs, match.designs)
+    yield from _in_processes(
+        tell, range(len(runs)), match.jobs, goes_on, chunk_size=STORIES_PER_TASK
+    )
+    yield from _in_processes(
+        partial(seed_pair, designs=match.designs),
+        match.seeds,
+        match.jobs,
+        goes_on,
+        chunk_size=SEEDS_PER_TASK,
+    )
+
+
+def _in_processes(
+    play_number: Callable[[int], Pair],
+    numbers: range,
+    jobs: int,
+    goes_on: Callable[[], bool],
+    *,
+    chunk_size: int,
+) -> Iterator[Pair]:
+    if jobs > 1 and len(numbers) > chunk_size:
+        yield from in_pool(play_number, numbers, jobs=jobs, chunk_size=chunk_size, goes_on=goes_on)
+        return
+    for number in numbers:
+        if not goes_on():
+            return
+        yield play_number(number)
+
+
+def _story_of_index(runs: Sequence[StoryRun], designs: Designs, index: int) -> Pair:
+    name, run = runs[index]
+    return story_pair(name, run, designs)
+
+
+def story_runs(stories: Sequence[str], designs: Designs) -> tuple[StoryRun, ...]:
+    """The runs of stories to play: one for each mode of the protocol, and for settings that a run
+    has of its own. Releases and switches of runs give way to those of the designs.
+    """
+    runs: dict[tuple[str, tuple[str, ...], str], StoryRun] = {}
+    for story_name in stories:
+        for run_name, run in find(story_name)[1].runs.items():
+            modes = tuple(designs.side(side).mode_of(run.mode) for side in Side)
+            settings = msgspec.json.encode(sorted(run.settings.items())).decode()
+            runs.setdefault((story_name, modes, settings), (story_name, run_name))
+    return tuple(runs.values())

@@ -1,0 +1,272 @@
+"""Plays one exploration, story or seed on both designs, each in turn and in this process."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.exploration import catalog as explorations
+from txnsim_lab.exploration.deepening import ExplorationResult, explore
+from txnsim_lab.exploration.search import ReplayedWay, replay
+from txnsim_lab.exploration.way import Way, text_of_way
+from txnsim_lab.referee.design import Design
+from txnsim_lab.referee.verdict import Pair, Side, SideResult, Sighting, Source
+from txnsim_lab.scenario import catalog as stories
+from txnsim_lab.scenario.runner import (
+    FAILED_VERDICT,
+    JudgesResult,
+    RunResult,
+    ScenarioRun,
+    run_in_virtual_time,
+)
+from txnsim_lab.simulation.drawing import SimulationOptions, draw
+from txnsim_lab.simulation.plan import Plan
+from txnsim_lab.simulation.play import OVER_LIMIT_KIND, Finding, PlayedAct, PlayedRun, play
+
+CPU_S_MAX: Final = 60.0
+"""Limit of processor time of a seed on one side; an ordinary one takes less than a second."""
+ARMED: Final = "armed"
+_CLIENT_ERROR: Final = re.compile(r" got ([A-Z]+(?:_[A-Z]+)+)\b")
+"""The error in the reason of a finding that is about one."""
+
+
+class Designs(msgspec.Struct, frozen=True):
+    """The two designs of a match."""
+
+    a: Design
+    b: Design
+
+    def side(self, side: Side) -> Design:
+        """One of them."""
+        return self.a if side is Side.A else self.b
+
+
+# Seeds
+
+
+def plan_of_seed(seed: int, designs: Designs, side: Side) -> Plan:
+    """The plan of a seed: drawn for the release of A, and played on either side."""
+    drawn_plan = draw(seed, SimulationOptions(as_version=designs.a.as_version))
+    return designs.side(side).plan(drawn_plan)
+
+
+def play_seed(
+    seed: int, designs: Designs, side: Side, *, trace_level: TraceLevel = TraceLevel.OFF
+) -> tuple[PlayedRun, tuple[str, ...]]:
+    """Play a seed on one side; returns the run, and what plug-ins have raised in it."""
+    with designs.side(side).in_place() as failures:
+        played = play(plan_of_seed(seed, designs, side), trace_level=trace_level, cpu_s=CPU_S_MAX)
+    return played, failures.texts()
+
+
+def seed_pair(seed: int, designs: Designs) -> Pair:
+    """Play a seed on both sides."""
+    results = []
+    for side in Side:
+        played, failures = play_seed(seed, designs, side)
+        is_over = OVER_LIMIT_KIND in played.kinds
+        results.append(
+            SideResult(
+                sightings={} if is_over else _sightings(played.findings),
+                is_complete=not is_over,
+                remark=played.findings[0].because if is_over else "",
+                refusals=_refusals(played.acts),
+                commits=sum(act.error == "NONE" for act in played.acts if _is_commit(act)),
+                failures=failures,
+            )
+        )
+    return Pair(source=Source.SEED, name=str(seed), a=results[0], b=results[1])
+
+
+def _sightings(findings: Iterable[Finding]) -> dict[str, Sighting]:
+    """The first finding of each kind."""
+    sightings: dict[str, Sighting] = {}
+    for finding in findings:
+        sightings.setdefault(kind_of(finding), Sighting(because=finding.because))
+    return sightings
+
+
+def kind_of(finding: Finding) -> str:
+    """The kind of a finding, with the error that a client got: a fix may cure one error and leave
+    the other.
+    """
+    error = _CLIENT_ERROR.search(finding.because)
+    return finding.kind if error is None else f"{finding.kind} ({error[1]})"
+
+
+def _is_commit(act: PlayedAct) -> bool:
+    return bool(act.step.get("call", {}).get("do") == "commit")
+
+
+def _refusals(acts: Iterable[PlayedAct]) -> dict[str, int]:
+    errors = Counter(act.error for act in acts if _is_commit(act) and act.error != "NONE")
+    return dict(sorted(errors.items()))
+
+
+# Stories
+
+
+def play_story(
+    name: str,
+    run: str,
+    designs: Designs,
+    side: Side,
+    *,
+    trace_level: TraceLevel = TraceLevel.OFF,
+) -> tuple[RunResult, tuple[str, ...]]:
+    """Play a run of a story on one side; returns its result, and what plug-ins have raised."""
+    design = designs.side(side)
+    story_of_side = design.scenario(stories.find(name)[1], run)
+    with design.in_place() as failures:
+        result = run_in_virtual_time(
+            ScenarioRun(scenario=story_of_side, run=run, take=ARMED), trace_level=trace_level
+        )
+    return result, failures.texts()
+
+
+def story_pair(name: str, run: str, designs: Designs) -> Pair:
+    """Play a run of a story on both sides. A story that does not come to its end under one
+    design is no difference: what it waits for may be what the design prevents.
+    """
+    results = []
+    for side in Side:
+        try:
+            result, failures = play_story(name, run, designs, side)
+        except ConfigError as error:
+            results.append(SideResult(remark=str(error)))
+            continue
+        is_failed = FAILED_VERDICT in result.verdict.observed
+        results.append(
+            SideResult(
+                sightings={} if is_failed else _sightings(_findings_of(result.verdict)),
+                remark=f"it did not come to its end: {result.verdict.because[0]}"
+                if is_failed
+                else "",
+                failures=failures,
+            )
+        )
+    if any(result.remark for result in results):
+        # Without a verdict on one side the other has nothing to be compared with.
+        results = [msgspec.structs.replace(result, sightings={}) for result in results]
+    return Pair(source=Source.STORY, name=name, run=run, a=results[0], b=results[1])
+
+
+def _findings_of(verdict: JudgesResult) -> Iterator[Finding]:
+    """What a story has shown: each kind with its reasons."""
+    reasons = [reason.partition(": ") for reason in verdict.because]
+    for observed_kind in verdict.observed:
+        texts = [text for kind, _, text in reasons if kind == observed_kind]
+        yield from (Finding(observed_kind, text) for text in texts or ("",))
+
+
+# Explorations
+
+
+def play_way(
+    name: str,
+    way: Way,
+    designs: Designs,
+    side: Side,
+    *,
+    trace_level: TraceLevel = TraceLevel.OFF,
+) -> tuple[ReplayedWay, tuple[str, ...]]:
+    """Play one way on one side; returns the run, and what plug-ins have raised in it."""
+    design = designs.side(side)
+    with design.in_place() as failures:
+        replayed = replay(design.exploration(explorations.find(name)), way, trace_level=trace_level)
+    return replayed, failures.texts()
+
+
+def exploration_pair(
+    name: str,
+    designs: Designs,
+    *,
+    lanes: int,
+    deviations_max: int,
+    seconds_max: float | None,
+) -> Pair:
+    """Search an exploration on both sides. They are compared up to the number of deviations that
+    was searched to its end on both: what one search has not reached yet is no cure.
+
+    Args:
+        name: What is explored, as ``txnsim explore`` finds it.
+        designs: The two designs.
+        lanes: How many processes search at once.
+        deviations_max: How often something else may happen than on a quiet network.
+        seconds_max: When to stop the search on each side; None for never.
+    """
+    exploration = explorations.find(name)
+    results: list[ExplorationResult] = []
+    failures: list[tuple[str, ...]] = []
+    for side in Side:
+        design = designs.side(side)
+        with design.in_place() as side_failures:
+            result = explore(
+                design.exploration(exploration),
+                lanes=lanes,
+                seconds_max=seconds_max,
+                deviations_max=deviations_max,
+                goes_on=True,
+            )
+        results.append(result)
+        failures.append(side_failures.texts())
+    compared = min(_searched_deviations(result, deviations_max) for result in results)
+    a, b = (
+        _side_of_search(result, compared, deviations_max, texts)
+        for result, texts in zip(results, failures, strict=True)
+    )
+    return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
+
+
+def _searched_deviations(result: ExplorationResult, deviations_max: int) -> int:
+    """Up to how many deviations a search has followed all ways; -1 if not even the quiet one."""
+    limits = [
+        limit
+        for limit, search in result.searches
+        if limit is not None and not search.is_stopped and not search.broken
+    ]
+    if result.is_complete:
+        return deviations_max  # No way has more deviations than were searched.
+    return max(limits, default=-1)
+
+
+def _side_of_search(
+    result: ExplorationResult, compared: int, deviations_max: int, failures: tuple[str, ...]
+) -> SideResult:
+    sightings: dict[str, Sighting] = {}
+    for anomaly in sorted(result.anomalies, key=lambda anomaly: len(anomaly.way)):
+        if len(anomaly.way) > compared:
+            continue
+        for finding in anomaly.findings:
+            sighting = Sighting(
+                because=finding.because,
+                way=text_of_way(anomaly.way),
+                deviations=len(anomaly.way),
+                steps=anomaly.steps,
+                ends=anomaly.ends,
+            )
+            sightings.setdefault(kind_of(finding), sighting)
+    searched = _searched_deviations(result, deviations_max)
+    is_complete = searched >= deviations_max
+    return SideResult(
+        sightings=sightings,
+        is_complete=is_complete,
+        remark="" if is_complete else _remark_on(searched, compared),
+        states=result.largest.states if result.searches else 0,
+        failures=failures,
+    )
+
+
+def _remark_on(searched: int, compared: int) -> str:
+    if searched < 0:
+        return "its time was up before anything was searched to its end: nothing is compared"
+    return (
+        f"its time was up behind all ways with {searched} deviations; compared are those with up to"
+        f" {compared}"
+    )

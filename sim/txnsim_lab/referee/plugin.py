@@ -1,0 +1,210 @@
+"""Plug-ins: a Python file with functions that replace decisions of the cores.
+
+A plug-in is the user's own code, and runs as such. What it raises is kept (``PluginFailures``):
+clients only get UNKNOWN_SERVER_ERROR, as for any bug of a broker.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim_lab.referee.decisions import DecisionPoint, decision_named
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_MARK: Final = "txnsim_replaces"
+_PACKAGES: Final = ("txnsim", "txnsim_lab", "txnsim_spark")
+_LINES_MAX: Final = 20
+"""So many different failures of a plug-in are kept."""
+
+
+def replaces(name: str) -> Callable[[FunctionT], FunctionT]:
+    """Declare that a function of a plug-in replaces a decision.
+
+    It is called with the function that decides otherwise, ``original``, and then with the facts of
+    the decision as that function is.
+
+    Args:
+        name: The decision's name in docs/referee.md.
+
+    Raises:
+        ConfigError: There is no such decision.
+    """
+    decision_named(name)
+
+    def mark(function: FunctionT) -> FunctionT:
+        setattr(function, _MARK, name)
+        return function
+
+    return mark
+
+
+class Plugin(msgspec.Struct, frozen=True):
+    """The file of a plug-in, with the text that it had when the command began."""
+
+    path: str
+    source: str
+
+    def replacements(self) -> dict[str, Callable[..., Any]]:
+        """Run the file; returns its functions by the names of the decisions that they replace.
+
+        Raises:
+            ConfigError: It can't be run, replaces nothing, or a function takes other facts than the
+                decision has.
+        """
+        return _replacements(self.path, self.source)
+
+
+@functools.lru_cache(8)
+def _replacements(path: str, source: str) -> dict[str, Callable[..., Any]]:
+    namespace: dict[str, Any] = {"__name__": "txnsim_plugin", "__file__": path}
+    try:
+        exec(compile(source, path, "exec"), namespace)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - any error of the user's file
+        raise ConfigError(_failure_text(error, path)) from None
+    replacements: dict[str, Callable[..., Any]] = {}
+    for function in namespace.values():
+        name = getattr(function, _MARK, None)
+        if not isinstance(name, str):
+            continue
+        if name in replacements:
+            raise ConfigError(f"{path}: two functions replace {name}")
+        _check_parameters(function, decision_named(name), path)
+        replacements[name] = function
+    if not replacements:
+        raise ConfigError(f'{path}: replaces nothing: mark a function with @replaces("txn.end")')
+    return replacements
+
+
+def _check_parameters(function: Callable[..., Any], decision: DecisionPoint, path: str) -> None:
+    """Refuse a function that can't be called with the facts of its decision."""
+    parameters = inspect.signature(inspect.unwrap(decision.current_function)).parameters.values()
+    by_position = [it.name for it in parameters if it.kind is not it.KEYWORD_ONLY]
+    by_name = {it.name: it for it in parameters if it.kind is it.KEYWORD_ONLY}
+    try:
+        inspect.signature(function).bind("original", *by_position, **by_name)
+    except TypeError as error:
+        facts = ", ".join(("original", *by_position, *(("*", *by_name) if by_name else ())))
+        raise ConfigError(
+            f"{path}: {function.__name__} replaces {decision.name}, which is called as"
+            f" ({facts}): {error}"
+        ) from None
+
+
+class PluginFailures:
+    """What plug-ins have raised, in a file that all processes of a search share."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("a+b", buffering=0)  # noqa: SIM115 - closed at the exit
+        self._last_texts: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._last_texts = self.texts()
+        self._file.close()
+
+    def note(self, failure_text: str) -> None:
+        """Keep one; the same again counts once."""
+        if failure_text not in (texts := self.texts()) and len(texts) < _LINES_MAX:
+            os.write(self._file.fileno(), failure_text.encode() + b"\n")
+
+    def texts(self) -> tuple[str, ...]:
+        """What was kept, also after the exit."""
+        if self._file.closed:
+            return self._last_texts
+        size = os.fstat(self._file.fileno()).st_size
+        content = os.pread(self._file.fileno(), size, 0)
+        return tuple(dict.fromkeys(content.decode(errors="replace").splitlines()))
+
+
+@contextmanager
+def in_place(
+    replacements: Mapping[str, Callable[..., Any]], note_failure: Callable[[str], object]
+) -> Iterator[None]:
+    """Let functions decide in the place of the cores' own, wherever a module has bound those.
+
+    Args:
+        replacements: Name of a decision -> the function.
+        note_failure: Called with a sentence when one of them raises an exception.
+    """
+    with ExitStack() as exit_stack:
+        for name, replacement in replacements.items():
+            decision = decision_named(name)
+            original = decision.current_function
+            deciding = _deciding(decision, original, replacement, note_failure)
+            exit_stack.callback(_rebind, decision, deciding, original)
+            _rebind(decision, original, deciding)
+            if decision.asked_if:
+                exit_stack.enter_context(_asked_always(decision))
+        yield
+
+
+@contextmanager
+def _asked_always(decision: DecisionPoint) -> Iterator[None]:
+    module = importlib.import_module(decision.module)
+    original = getattr(module, decision.asked_if)
+    setattr(module, decision.asked_if, lambda _release_rules: True)
+    try:
+        yield
+    finally:
+        setattr(module, decision.asked_if, original)
+
+
+def _deciding(
+    decision: DecisionPoint,
+    original: Callable[..., Any],
+    replacement: Callable[..., Any],
+    note_failure: Callable[[str], object],
+) -> Callable[..., Any]:
+    path = replacement.__code__.co_filename
+
+    @functools.wraps(original)
+    def decide(*facts: Any, **named_facts: Any) -> Any:
+        try:
+            return replacement(original, *facts, **named_facts)
+        except Exception as error:
+            note_failure(f"{decision.name}: {_failure_text(error, path)}")
+            raise
+
+    return decide
+
+
+def _rebind(
+    decision: DecisionPoint, bound_function: Callable[..., Any], new_function: Callable[..., Any]
+) -> None:
+    """Replace a function where it is bound: in its class, or in each module that imports it."""
+    owner = decision.owner
+    if isinstance(owner, type):
+        setattr(owner, decision.attribute, new_function)
+        return
+    for module_name, module in tuple(sys.modules.items()):
+        if module_name.partition(".")[0] not in _PACKAGES:
+            continue
+        for name, value in tuple(vars(module).items()):
+            if value is bound_function:
+                setattr(module, name, new_function)
+
+
+def _failure_text(error: BaseException, path: str) -> str:
+    """An error in one line, with the line of the plug-in where it arose."""
+    frames = [it for it in traceback.extract_tb(error.__traceback__) if it.filename == path]
+    line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    line_text = "" if line is None else f":{line}"
+    summary = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{path}{line_text}: {summary}"

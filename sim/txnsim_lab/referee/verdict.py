@@ -1,0 +1,252 @@
+"""What two designs leave, and what that comes to: what the second cures, leaves and brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class Side(StrEnum):
+    """One of the two designs."""
+
+    A = "A"
+    B = "B"
+
+
+class Source(StrEnum):
+    """Where a pair of runs comes from; those that are easiest to follow first."""
+
+    EXPLORE = "explore"
+    STORY = "story"
+    SEED = "seed"
+
+
+_SOURCES: Final = tuple(Source)
+
+
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """An anomaly in one run, or in a search."""
+
+    because: str
+    way: str = ""
+    """The way of an exploration, as ``txnsim explore --way`` reads it."""
+    deviations: int = 0
+    steps: tuple[str, ...] = ()
+    """All that happens on that way."""
+    ends: int = 1
+    """At how many ends of a search it was found."""
+
+
+class SideResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was played on one design."""
+
+    sightings: dict[str, Sighting] = {}
+    """Kind of an anomaly -> the run that has it."""
+    is_complete: bool = True
+    """False if the run did not come to its end, or a search had no time left."""
+    remark: str = ""
+    """Why it is not complete."""
+    refusals: dict[str, int] = {}
+    """Error that a commit got -> how often."""
+    commits: int = 0
+    """Number of commits that were answered without an error."""
+    states: int = 0
+    """States of a search."""
+    failures: tuple[str, ...] = ()
+    """What the plug-ins raised."""
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """The same exploration, story or seed on both designs."""
+
+    source: Source
+    name: str
+    run: str = ""
+    """The run of a story."""
+    a: SideResult
+    b: SideResult
+
+    def side(self, side: Side) -> SideResult:
+        """What was played on one of them."""
+        return self.a if side is Side.A else self.b
+
+    @property
+    def label(self) -> str:
+        """The pair in words: ``seed 7``."""
+        return " ".join(filter(None, (self.source.value, self.name, self.run)))
+
+
+class Standing(StrEnum):
+    """What a change from A to B does to an anomaly."""
+
+    CURED = "cured"
+    """A has it, B has not."""
+    BROUGHT = "brought"
+    """B has it, A has not."""
+    CHANGED = "changed"
+    """Both have it, but not in the same pairs."""
+    LEFT = "left"
+    """Both have it in the same pairs."""
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """The easiest of the runs that have an anomaly."""
+
+    side: Side
+    pair: Pair
+
+    def sighting(self, kind: str) -> Sighting:
+        """The anomaly in it."""
+        return self.pair.side(self.side).sightings[kind]
+
+
+class AnomalyLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of anomaly under both designs."""
+
+    kind: str
+    only_a: int
+    """Number of pairs in which A alone has it."""
+    only_b: int
+    both: int
+    examples: tuple[Example, ...]
+    """The easiest run where one side alone has it, or else where both have."""
+
+    @property
+    def standing(self) -> Standing:
+        """What the change from A to B does to it."""
+        if not (self.only_a or self.only_b):
+            return Standing.LEFT
+        if self.both or (self.only_a and self.only_b):
+            return Standing.CHANGED
+        return Standing.CURED if self.only_a else Standing.BROUGHT
+
+
+class Refusals(msgspec.Struct, frozen=True, kw_only=True):
+    """How often commits got an error under each design."""
+
+    error: str
+    a: int
+    b: int
+
+
+class CostLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What one transaction takes on average, under each design."""
+
+    what: str
+    mode: str
+    a: float | None
+    """None if the transaction fails."""
+    b: float | None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a match has come to."""
+
+    a: str
+    """The text of the design."""
+    b: str
+    anomalies: tuple[AnomalyLine, ...]
+    costs: tuple[CostLine, ...]
+    refusals: tuple[Refusals, ...]
+    played: dict[str, int]
+    """Source -> number of pairs."""
+    states: dict[str, int]
+    """Side -> number of states of all searches."""
+    remarks: tuple[str, ...]
+    """What was not played to its end, and what plug-ins raised."""
+    is_complete: bool
+
+    @property
+    def differs(self) -> bool:
+        """Whether any run has an anomaly on one side alone."""
+        return any(line.only_a or line.only_b for line in self.anomalies)
+
+
+def verdict_on(
+    a: str, b: str, pairs: Iterable[Pair], costs: tuple[CostLine, ...], *, is_complete: bool
+) -> Verdict:
+    """Sum up a match.
+
+    Args:
+        a: The text of the first design.
+        b: That of the second.
+        pairs: All that was played.
+        costs: What a transaction takes.
+        is_complete: Whether all was played that was asked for.
+    """
+    played_pairs = sorted(pairs, key=_ease)
+    kinds = {kind for pair in played_pairs for side in Side for kind in pair.side(side).sightings}
+    errors = {error for pair in played_pairs for side in Side for error in pair.side(side).refusals}
+    remarks = [
+        f"{pair.label}, {side}: {remark}"
+        for pair in played_pairs
+        for side in Side
+        for remark in (pair.side(side).remark,)
+        if remark
+    ]
+    failures = [
+        f"{side}: {failure}"
+        for side in Side
+        for failure in dict.fromkeys(
+            failure for pair in played_pairs for failure in pair.side(side).failures
+        )
+    ]
+    return Verdict(
+        a=a,
+        b=b,
+        anomalies=tuple(_line(kind, played_pairs) for kind in sorted(kinds)),
+        costs=costs,
+        refusals=tuple(
+            Refusals(
+                error=error,
+                a=sum(pair.a.refusals.get(error, 0) for pair in played_pairs),
+                b=sum(pair.b.refusals.get(error, 0) for pair in played_pairs),
+            )
+            for error in sorted(errors)
+        ),
+        played={
+            source.value: sum(pair.source is source for pair in played_pairs) for source in Source
+        },
+        states={side.value: sum(pair.side(side).states for pair in played_pairs) for side in Side},
+        remarks=(*failures, *remarks),
+        is_complete=is_complete
+        and all(pair.side(side).is_complete for pair in played_pairs for side in Side),
+    )
+
+
+def _ease(pair: Pair) -> tuple[int, int, str]:
+    return _SOURCES.index(pair.source), int(pair.name) if pair.name.isdigit() else 0, pair.name
+
+
+def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
+    only_a = [pair for pair in pairs if kind in pair.a.sightings and kind not in pair.b.sightings]
+    only_b = [pair for pair in pairs if kind in pair.b.sightings and kind not in pair.a.sightings]
+    both = [pair for pair in pairs if kind in pair.a.sightings and kind in pair.b.sightings]
+    chosen = ((Side.A, only_a), (Side.B, only_b)) if only_a or only_b else ((Side.A, both),)
+    examples = [
+        Example(side=side, pair=min(side_pairs, key=_length_of(kind, side)))
+        for side, side_pairs in chosen
+        if side_pairs
+    ]
+    return AnomalyLine(
+        kind=kind,
+        only_a=len(only_a),
+        only_b=len(only_b),
+        both=len(both),
+        examples=tuple(examples),
+    )
+
+
+def _length_of(kind: str, side: Side) -> Callable[[Pair], tuple[int, int, int]]:
+    """Sorts pairs by how easy their run is to follow: ways of explorations by their deviations, and
+    seeds by their number.
+    """
+
+    def length(pair: Pair) -> tuple[int, int, int]:
+        source, number, _ = _ease(pair)
+        return source, pair.side(side).sightings[kind].deviations, number
+
+    return length

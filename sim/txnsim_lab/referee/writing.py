@@ -1,0 +1,273 @@
+"""A verdict in words: lines for a terminal, JSON, a comment in Markdown, a page of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any, Final
+
+from txnsim.shell_text import ShellText, arguments, command_line, option
+from txnsim_lab.referee.verdict import AnomalyLine, Example, Source, Standing, Verdict
+
+STANDING_WORDS: Final = {
+    Standing.CURED: "B cures",
+    Standing.BROUGHT: "B brings",
+    Standing.CHANGED: "both leave, not in the same runs",
+    Standing.LEFT: "both leave",
+}
+_ORDER: Final = (Standing.BROUGHT, Standing.CURED, Standing.CHANGED, Standing.LEFT)
+_PAGE_CSS: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;"
+    "color:#1b1b1b;background:#fff}table{border-collapse:collapse}td,th{text-align:left;"
+    "padding:.2rem .8rem;border-bottom:1px solid #ccc}pre{background:#f3f3f3;padding:.6rem;"
+    "overflow-x:auto}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}"
+    "pre{background:#262626}}"
+)
+
+
+def command_of(verdict: Verdict, example: Example, kind: str) -> ShellText:
+    """The command that plays an example again."""
+    pair = example.pair
+    words = [*option("--on", example.side.value)]
+    match pair.source:
+        case Source.EXPLORE:
+            words += option("--explore", pair.name)
+            words += option("--way", example.sighting(kind).way)
+        case Source.STORY:
+            words += [*option("--stories", pair.name), *option("--run", pair.run)]
+        case Source.SEED:
+            words += option("--seed", pair.name)
+    return command_line("txnsim", "referee", *arguments(verdict.a, verdict.b, options=words))
+
+
+def sentence_of(verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    counts = {
+        standing: sum(line.standing is standing for line in verdict.anomalies)
+        for standing in Standing
+    }
+    if not verdict.anomalies:
+        sentence = "Neither design leaves an anomaly."
+    elif not verdict.differs:
+        sentence = f"No difference: both leave {_kinds(counts[Standing.LEFT])}."
+    else:
+        parts = [
+            f"cures {_kinds(counts[Standing.CURED])}",
+            f"brings {_kinds(counts[Standing.BROUGHT])}",
+        ]
+        if counts[Standing.CHANGED]:
+            parts.append(f"changes when {_kinds(counts[Standing.CHANGED])} come")
+        sentence = f"B {', '.join(parts)}; both leave {_kinds(counts[Standing.LEFT])} alike."
+    return sentence if verdict.is_complete else f"{sentence} Not all was played."
+
+
+def _kinds(count: int) -> str:
+    return {0: "none", 1: "one kind of anomaly"}.get(count, f"{count} kinds of anomalies")
+
+
+def _ordered(verdict: Verdict) -> list[AnomalyLine]:
+    return sorted(verdict.anomalies, key=lambda line: (_ORDER.index(line.standing), line.kind))
+
+
+def _played_text(verdict: Verdict) -> str:
+    played = verdict.played
+    states = " and ".join(f"{count} states on {side}" for side, count in verdict.states.items())
+    return (
+        f"{played['explore']} explorations ({states}), {played['story']} runs of stories,"
+        f" {played['seed']} seeds, each on both"
+    )
+
+
+def _number(count: float | None) -> str:
+    return "–" if count is None else f"{count:g}"
+
+
+# Lines
+
+
+def lines_of(verdict: Verdict) -> Iterator[str]:
+    """The verdict for a terminal."""
+    yield f"A: {verdict.a}"
+    yield f"B: {verdict.b}"
+    yield f"Played: {_played_text(verdict)}."
+    yield sentence_of(verdict)
+    for line in _ordered(verdict):
+        yield ""
+        yield (
+            f"{STANDING_WORDS[line.standing]}: {line.kind}"
+            f" (A alone in {line.only_a}, B alone in {line.only_b}, both in {line.both})"
+        )
+        for example in line.examples:
+            sighting = example.sighting(line.kind)
+            yield f"  on {example.side}, {example.pair.label}: {sighting.because}"
+            yield from (f"  {step}" for step in marked_steps(sighting.steps, sighting.way))
+            yield f"  play it: {command_of(verdict, example, line.kind)}"
+    if verdict.refusals:
+        yield ""
+        yield "Commits that got an error, in all seeds:"
+        for refusals in verdict.refusals:
+            yield f"  {refusals.error}: A {refusals.a}, B {refusals.b}"
+    yield ""
+    yield "A transaction on two partitions takes, on a quiet network:"
+    for cost in verdict.costs:
+        yield f"  {cost.mode}, {cost.what}: A {_number(cost.a)}, B {_number(cost.b)}"
+    for remark in verdict.remarks:
+        yield f"! {remark}"
+
+
+def marked_steps(steps: Sequence[str], way: str) -> Iterator[str]:
+    """The steps of a way, numbered; a star where something else happens than on a quiet network."""
+    deviating = {part.partition(" ")[2] for part in way.split("; ") if part}
+    for number, step in enumerate(steps, 1):
+        yield f"{'*' if step in deviating else ' '} {number:2}  {step}"
+
+
+# JSON
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as JSON."""
+    return {
+        "a": verdict.a,
+        "b": verdict.b,
+        "differs": verdict.differs,
+        "complete": verdict.is_complete,
+        "sentence": sentence_of(verdict),
+        "played": verdict.played,
+        "states": verdict.states,
+        "anomalies": [
+            {
+                "kind": line.kind,
+                "standing": line.standing.value,
+                "only_a": line.only_a,
+                "only_b": line.only_b,
+                "both": line.both,
+                "examples": [
+                    {
+                        "side": example.side.value,
+                        "source": example.pair.source.value,
+                        "name": example.pair.name,
+                        "run": example.pair.run,
+                        "because": example.sighting(line.kind).because,
+                        "way": example.sighting(line.kind).way,
+                        "steps": list(example.sighting(line.kind).steps),
+                        "command": command_of(verdict, example, line.kind),
+                    }
+                    for example in line.examples
+                ],
+            }
+            for line in _ordered(verdict)
+        ],
+        "refused_commits": [
+            {"error": refusals.error, "a": refusals.a, "b": refusals.b}
+            for refusals in verdict.refusals
+        ],
+        "costs": [
+            {"what": cost.what, "mode": cost.mode, "a": cost.a, "b": cost.b}
+            for cost in verdict.costs
+        ],
+        "remarks": list(verdict.remarks),
+    }
+
+
+# Markdown
+
+
+def markdown_of(verdict: Verdict) -> str:
+    """The verdict as a comment to paste."""
+    return "\n".join(_markdown_lines(verdict)) + "\n"
+
+
+def _markdown_lines(verdict: Verdict) -> Iterator[str]:
+    yield f"**A** {_code(verdict.a)} against **B** {_code(verdict.b)}: {sentence_of(verdict)}"
+    yield ""
+    yield f"Played with txnsim: {_played_text(verdict)}."
+    if verdict.anomalies:
+        yield ""
+        yield "| | Anomaly | A alone | B alone | Both |"
+        yield "| --- | --- | --- | --- | --- |"
+        for line in _ordered(verdict):
+            yield (
+                f"| {STANDING_WORDS[line.standing]} | {line.kind} | {line.only_a} | {line.only_b}"
+                f" | {line.both} |"
+            )
+    for line in _ordered(verdict):
+        for example in line.examples:
+            sighting = example.sighting(line.kind)
+            yield ""
+            yield "<details>"
+            label = escape(f"{line.kind} on {example.side}, {example.pair.label}")
+            yield f"<summary>{label}</summary>"
+            yield ""
+            yield escape(sighting.because)
+            yield ""
+            yield "```"
+            yield from marked_steps(sighting.steps, sighting.way)
+            yield f"$ {command_of(verdict, example, line.kind)}"
+            yield "```"
+            yield ""
+            yield "</details>"
+    yield ""
+    yield "| A transaction on two partitions takes | A | B |"
+    yield "| --- | --- | --- |"
+    for cost in verdict.costs:
+        yield f"| {cost.mode}, {cost.what} | {_number(cost.a)} | {_number(cost.b)} |"
+    for refusals in verdict.refusals:
+        yield f"| commits that got {refusals.error}, in all seeds | {refusals.a} | {refusals.b} |"
+    if verdict.remarks:
+        yield ""
+        yield from (f"- {escape(remark)}" for remark in verdict.remarks)
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', '')}`"
+
+
+# HTML
+
+
+def html_of(verdict: Verdict) -> str:
+    """The verdict as one page."""
+    title = escape(f"{verdict.a} against {verdict.b}")
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{title}</title><style>{_PAGE_CSS}</style>{''.join(_html_parts(verdict))}</html>\n"
+    )
+
+
+def _html_parts(verdict: Verdict) -> Iterator[str]:
+    yield f"<h1>A: <code>{escape(verdict.a)}</code><br>B: <code>{escape(verdict.b)}</code></h1>"
+    yield f"<p><strong>{escape(sentence_of(verdict))}</strong><p>{escape(_played_text(verdict))}."
+    if verdict.anomalies:
+        yield "<table><tr><th><th>Anomaly<th>A alone<th>B alone<th>Both"
+        for line in _ordered(verdict):
+            yield (
+                f"<tr><td>{STANDING_WORDS[line.standing]}<td>{escape(line.kind)}<td>{line.only_a}"
+                f"<td>{line.only_b}<td>{line.both}"
+            )
+        yield "</table>"
+    for line in _ordered(verdict):
+        for example in line.examples:
+            sighting = example.sighting(line.kind)
+            yield (
+                f"<h2>{escape(line.kind)} on {example.side}, {escape(example.pair.label)}</h2>"
+                f"<p>{escape(sighting.because)}"
+            )
+            steps = "\n".join(marked_steps(sighting.steps, sighting.way))
+            yield f"<pre>{escape(steps)}</pre>" if steps else ""
+            yield f"<pre>{escape(command_of(verdict, example, line.kind))}</pre>"
+    yield "<h2>What a transaction on two partitions takes</h2><table><tr><th><th>A<th>B"
+    for cost in verdict.costs:
+        yield (
+            f"<tr><td>{escape(f'{cost.mode}, {cost.what}')}<td>{_number(cost.a)}"
+            f"<td>{_number(cost.b)}"
+        )
+    for refusals in verdict.refusals:
+        yield (
+            f"<tr><td>commits that got {escape(refusals.error)}, in all seeds"
+            f"<td>{refusals.a}<td>{refusals.b}"
+        )
+    yield "</table>"
+    if verdict.remarks:
+        yield f"<ul>{''.join(f'<li>{escape(remark)}' for remark in verdict.remarks)}</ul>"

@@ -1,0 +1,68 @@
+"""``txnsim referee``: its forms, its exit status, and one run played again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from txnsim.cli.main import main
+
+WAY: Final = "5 begins: the coordinator moves to broker 2, broker 1 has yet to unload it"
+"""With Kafka 4.4 a commit reaches a stale coordinator (KAFKA-21181)."""
+
+
+@pytest.fixture
+def fix(tmp_path: Path) -> Path:
+    """The fix of KAFKA-21181 as a plug-in."""
+    path = tmp_path / "fix.py"
+    path.write_text(
+        "from txnsim_lab.referee.plugin import replaces\n"
+        '@replaces("coordinator.may-answer")\n'
+        "def may_answer(original, owned, log, rules):\n"
+        "    return log.leads(owned.partition, owned.coordinator_epoch)\n"
+    )
+    return path
+
+
+def test_one_run_is_played_again_on_its_side(
+    fix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    alone = ("--explore", "stale-coordinator", "--way", WAY, "--trace", str(trace))
+    designs = ("4.4", str(fix))
+    assert main(["referee", *designs, "--on", "A", *alone]) == 3
+    assert "false-fencing: " in capsys.readouterr().out
+    assert trace.read_bytes()
+    assert main(["referee", *designs, "--on", "B", *alone]) == 0
+    assert "Nothing is wrong at its end." in capsys.readouterr().out
+
+
+def test_the_command_writes_each_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, comment = tmp_path / "v.html", tmp_path / "v.md"
+    words = ["--explore", "none", "--stories", "none", "--seeds", "0..1", "--jobs", "1"]
+    files = ["--html", str(page), "--markdown", str(comment)]
+    assert main(["referee", "4.4", "4.4", *words, *files]) == 0
+    assert "0 explorations" in capsys.readouterr().out
+    assert page.read_text().startswith("<!doctype html>")
+    assert "**A** `4.4`" in comment.read_text()
+    assert main(["referee", "4.4", "4.4", *words[:4], "--seeds", "none"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("4.4", "no"), "'no': no part of a design"),
+        (("4.4", "4.4", "--way", ""), "--way needs --on"),
+        (("4.4", "4.4", "--on", "A"), "--on needs --seed"),
+        (("4.4", "4.4", "--stories", "nothing"), "no scenario 'nothing'"),
+        (("4.4", "4.4", "--on", "B", "--stories", "z34", "--run", "x"), "no run 'x'"),
+        (("4.4", "4.4", "--on", "B", "--way", ""), "the name of one exploration"),
+    ],
+)
+def test_a_wrong_argument_is_named(
+    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["referee", *words]) == 2
+    assert complaint in capsys.readouterr().err
