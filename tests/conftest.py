@@ -18,7 +18,7 @@ import structlog
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support.chance import PROFILE_CERTAIN, PROFILE_DRAWN  # noqa: E402 - behind the line that has asserts rewritten
-from tests.support.interrupts import take_interrupts  # noqa: E402
+from tests.support.interrupts import take_interrupts  # noqa: E402 - the same
 
 COLLECTED_AFTER = 50_000
 """New objects before the garbage collector looks at them: a cluster in memory has about so many."""
