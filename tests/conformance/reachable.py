@@ -40,7 +40,7 @@ AddPartitionsToTxn | broker         | absent         | 49
 AddPartitionsToTxn | broker         | Empty          | 0@12 35@0? 49* 51? 90* 0@0?
 AddPartitionsToTxn | broker         | Ongoing        | 0@12 0@0? 35@0? 49? 51? 90@12 90@0?
 AddPartitionsToTxn | broker         | Prepare        | 51
-AddPartitionsToTxn | broker         | Complete       | 0@12? 35@0? 49? 51? 90*
+AddPartitionsToTxn | broker         | Complete       | 0? 35@0? 49? 51? 90*
 AddPartitionsToTxn | broker         | any            | 3@12 3@0? 42* 55@12 55@0?
 AddPartitionsToTxn | verify         | absent         | 49
 AddPartitionsToTxn | verify         | Empty          | 49* 90* 120 0?

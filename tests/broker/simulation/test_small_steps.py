@@ -71,6 +71,7 @@ KEPT: Final[Mapping[str, float]] = {
     "AlterShareGroupOffsets same": 14,
     "AlterShareGroupOffsets renamed": 11,
     "InitializeShareGroupState renamed": 14,
+    "ReadShareGroupState renamed": 14,  # of a new leader epoch
     "CreateAcls renamed": 13,
     # A client instance: 0.8 kB until it has been silent for three push intervals.
     "GetTelemetrySubscriptions renamed": 32,
