@@ -75,7 +75,7 @@ KEPT: Final[Mapping[str, float]] = {
     "CreateAcls renamed": 13,
     # A client instance: 0.8 kB until it has been silent for three push intervals.
     "GetTelemetrySubscriptions renamed": 32,
-    "PushTelemetry renamed": 13,
+    "PushTelemetry renamed": 22,
     # Each record lists all partitions of the transaction, as Kafka's does: no bound of ours.
     "AddPartitionsToTxn grows": 90,
 }
