@@ -5,6 +5,7 @@ directories for ``logs``, traces, histories, brokers for ``conformance``, flippe
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -117,6 +118,24 @@ def traces(folder: Path) -> Iterator[ReaderEnd]:
             ("trace", "convert", str(file), "--as", "html", "--to", str(page)),
         ):
             yield run_reader(*words)
+
+
+def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
+    """Packed traces: cut off, changed, noise, and a thousand times as large as they look."""
+    lines = (
+        b'{"k":"run","schema":2,"sim":"0.2.0","brokers":1,"level":"full","nodes":["a"]}\n'
+        b'{"i":0,"t":0,"n":0,"l":0,"p":[],"k":"note","d":{"text":"x"}}\n'
+    )
+    packed = gzip.compress(lines * 100)
+    for name, content in {
+        "cut-off": packed[:-12],
+        "changed": packed[:60] + bytes(20) + packed[80:],
+        "noise": random.Random(1).randbytes(3_000),
+        "bomb": gzip.compress(lines + b" " * 600_000_000 + lines),
+    }.items():
+        file = folder / f"{name}.jsonl.gz"
+        file.write_bytes(content)
+        yield run_reader("trace", "analyse", str(file))
 
 
 def histories(folder: Path) -> Iterator[ReaderEnd]:
@@ -290,6 +309,7 @@ INPUTS: Final = (
     HostileInput("growing-log", growing_log, statuses=(0, 1, 3, 4), mib_max=SPARK_MIB_MAX),
     HostileInput("log-noise", log_noise, statuses=(1, 3, 4)),
     HostileInput("traces", traces, statuses=(0, 1, 2, 4), mib_max=1_000.0),
+    HostileInput("packed-traces", packed_traces, statuses=(1, 2), mib_max=SPARK_MIB_MAX),
     HostileInput("histories", histories, statuses=(0, 1, 2)),
     HostileInput("conformance-peers", conformance_peers, statuses=(1, 2)),
     HostileInput("exam-drivers", exam_drivers, statuses=(1, 2)),

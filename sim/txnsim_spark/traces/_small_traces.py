@@ -9,6 +9,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,7 +86,7 @@ def local_path_of(uri: str) -> Path | None:
 
 
 def register_export(database: EmbeddedDatabase, directory: Path) -> None:
-    """Create views of the tables of an export."""
+    """Create views of the tables of an export; ask them inside ``readable_export``."""
     for table_name, table in TABLES.items():
         if any(directory.glob(f"{table_name}/**/*.parquet")):
             parquet_pattern = f"{directory}/{table_name}/**/*.parquet".replace("'", "''")
@@ -160,13 +161,30 @@ def write_export(database: EmbeddedDatabase, trace_files: Sequence[Path], direct
                 )
 
 
+@contextmanager
+def readable_export(directory: Path) -> Iterator[None]:
+    """Tell what is wrong with an export that is damaged, or that is another program's.
+
+    Raises:
+        BadInputError: A file of it can't be read, or has other columns.
+    """
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = str(error).partition("\n")[0]
+        raise BadInputError(f"{directory}: no export that can be read: {reason}") from error
+
+
 def exported_runs(directory: Path) -> set[str]:
     """The runs that an export in a directory has."""
     if not any(directory.glob("runs/**/*.parquet")):
         return set()
     database = EmbeddedDatabase()
-    register_export(database, directory)
-    return {row["run"] for row in database.rows(f"SELECT run FROM {view_of('runs')}")}
+    with readable_export(directory):
+        register_export(database, directory)
+        return {row["run"] for row in database.rows(f"SELECT run FROM {view_of('runs')}")}
 
 
 def _escape_folder_name(run_name: str) -> str:

@@ -29,6 +29,7 @@ from txnsim_spark.traces._queries import (
 from txnsim_spark.traces._small_traces import (
     exported_runs,
     local_path_of,
+    readable_export,
     register_export,
     register_traces,
     small_files,
@@ -152,9 +153,20 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> AskTraces |
         return None  # Spark says what is wrong with the paths
     if not are_exported:
         return _embedded_traces(trace_files).rows
+    return _export_rows(Path(paths[0]))
+
+
+def _export_rows(directory: Path) -> AskTraces:
+    """A function that answers queries over an export."""
     database = EmbeddedDatabase()
-    register_export(database, Path(paths[0]))
-    return database.rows
+    with readable_export(directory):
+        register_export(database, directory)
+
+    def ask(query: str, **parameter_values: int) -> list[dict[str, Any]]:
+        with readable_export(directory):
+            return database.rows(query, **parameter_values)
+
+    return ask
 
 
 def export_small_traces(paths: Sequence[str], directory: str) -> AskTraces | None:
@@ -179,9 +191,7 @@ def export_small_traces(paths: Sequence[str], directory: str) -> AskTraces | Non
         raise _exported_already(directory, run_name)
     database = _embedded_traces(trace_files)
     write_export(database, trace_files, local_directory)
-    export = EmbeddedDatabase()
-    register_export(export, local_directory)
-    return export.rows
+    return _export_rows(local_directory)
 
 
 def _embedded_traces(trace_files: Sequence[Path]) -> EmbeddedDatabase:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from txnsim.cli.main import main
+from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.traces import _small_traces
 from txnsim_spark.traces._small_traces import small_files
 from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
@@ -77,6 +78,30 @@ def test_what_can_t_be_unpacked_is_no_trace(
     complaint = capsys.readouterr().err
     assert f"{file}: it can't be unpacked: " in complaint
     assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize("damage", ["cut off", "noise", "another program's"])
+def test_a_damaged_export_is_told(
+    damage: str, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = tmp_path / "export"
+    assert main(["trace", "export", str(odd / "brief.jsonl.gz"), "--to", str(export)]) == 0
+    file = next(export.glob("runs/**/*.parquet"))
+    content = file.read_bytes()
+    if damage == "another program's":
+        database = EmbeddedDatabase()
+        database.write_parquet("SELECT 1 AS x", file)
+    else:
+        file.write_bytes(content[:-100] if damage == "cut off" else bytes(range(256)) * 8)
+    capsys.readouterr()
+    for words in (
+        ("analyse", str(export)),
+        ("export", str(odd / "odd.jsonl"), "--to", str(export)),
+    ):
+        assert main(["trace", *words]) == 2
+        complaint = capsys.readouterr().err
+        assert f"{export}: no export that can be read: " in complaint
+        assert "Traceback" not in complaint
 
 
 def test_traces_become_tables(odd: Path) -> None:
