@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import count
 from typing import Any, Final
 
@@ -22,8 +22,10 @@ from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
+from txnsim.txn.log_format import encode_batch
 from txnsim.txn.markers import LeaderLookup
 from txnsim.txn.state import TxnMetadata
+from txnsim.txn.transitions import apply, begin, to_first, to_ongoing, to_prepared_v2
 from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
@@ -376,3 +378,32 @@ def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:
 def error_of(reply: object) -> ErrorCode:
     """The error of a reply, NONE for success."""
     return reply.error if isinstance(reply, Rejection) else ErrorCode.none
+
+
+def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
+    """A log with a prepared transaction of one partition for each id."""
+    batches = []
+    for id_number, name in enumerate(transactional_ids):
+        first_transition = to_first(
+            TransactionalId(name), producer_id=ProducerId(id_number), timeout_ms=1, now_ms=START_MS
+        )
+        txn = apply(None, first_transition, release_rules=LATEST)
+        assert txn is not None
+        opened = to_ongoing(
+            txn,
+            partitions=frozenset({FOO_0}),
+            client_version=TransactionVersion.TV_2,
+            now_ms=START_MS,
+        )
+        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST)
+        assert txn is not None
+        ended = to_prepared_v2(txn, committed=True, fresh_producer_id=None, now_ms=START_MS)
+        batches.append(
+            encode_batch(
+                (first_transition, opened, ended),
+                finalized_version=TransactionVersion.TV_2,
+                now_ms=START_MS,
+                release_rules=LATEST,
+            )
+        )
+    return batches

@@ -54,7 +54,7 @@ def subscription_change(
     old_regex, new_regex = member.topic_regex or "", updated_member.topic_regex or ""
     names_changed = updated_member.topic_names != member.topic_names
     records: list[ConsumerRecord] = []
-    if updated_member != member or member.member_id not in group.members:
+    if updated_member != member:
         records.append(subscription_record(group.group_id, updated_member))
     is_new_regex = bumps_epoch = False
     if old_regex != new_regex:

@@ -178,6 +178,30 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
     assert verdict.state is AuditState.NO_MARKER
 
 
+def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
+    gap = LogReach(since_ms=10**9, why="a gap")
+    decided, lone = decision(50), marker(90)
+    verdicts = audited([decided], [lone])
+    verdicts += audited([decided], []) + audited([], [lone])
+    states = [verdict.state for verdict in verdicts]
+    missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
+    assert states[1:] == [*missing]
+    for partition_gap, coordinator_gap in ((False, False), (True, False), (False, True)):
+        final = [
+            with_final_reach(
+                verdict,
+                partition_reach=gap if partition_gap else WHOLE,
+                coordinator_reach=gap if coordinator_gap else WHOLE,
+            )
+            for verdict in verdicts
+        ]
+        assert final[0] is verdicts[0]
+        assert [(verdict.state, verdict.why) for verdict in final[1:]] == [
+            (AuditState.UNKNOWN, "a gap") if has_gap else (state, "")
+            for state, has_gap in zip(missing, (partition_gap, coordinator_gap), strict=True)
+        ]
+
+
 def test_a_lost_and_a_repeated_marker_leave_a_doubt() -> None:
     """Clocks of two leaders could explain it, too, so it is neither an alarm nor agreement."""
     markers = [marker(0, lag_ms=1), *(marker(n) for n in (1, 3, 4, 5))]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.txn_entries import entry
 from txnsim.txn.marker_payment import (
     AFTER_ALL_MARKERS_MS,
     BEFORE_ALL_MARKERS_MS,
@@ -26,7 +27,9 @@ from txnsim.txn.marker_payment import (
     Payment,
 )
 from txnsim.txn.past_decision import Decided, Decision
-from txnsim.types import TopicPartition
+from txnsim.txn.state import TransactionState
+from txnsim.txn.transitions import to_prepared_v1
+from txnsim.types import TopicPartition, TransactionVersion
 
 HERE, THERE = TopicPartition("orders", 1), TopicPartition("orders", 2)
 PID: Final = 1001
@@ -316,6 +319,36 @@ def decision(
         is_v2=is_v2,
         timestamp_ms=at_ms,
         start_timestamp_ms=at_ms - duration_ms,
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "start_ms", "is_v2", "started_ms"),
+    [
+        (TransactionVersion.TV_0, START_MS - 10, False, START_MS - 10),
+        (TransactionVersion.TV_1, 0, False, 0),
+        (TransactionVersion.TV_2, -1, True, START_MS),
+    ],
+)
+def test_a_record_without_a_start_begins_when_it_was_written(
+    version: TransactionVersion, start_ms: int, started_ms: int, *, is_v2: bool
+) -> None:
+    transition = msgspec.structs.replace(
+        to_prepared_v1(
+            entry(TransactionState.ONGOING, partitions=frozenset({HERE}), start_ms=start_ms),
+            committed=True,
+            now_ms=START_MS,
+        ),
+        client_version=version,
+    )
+    assert CoordinatorRecord.of_transition(transition) == CoordinatorRecord(
+        state="PrepareCommit",
+        producer_id=7,
+        producer_epoch=5,
+        partitions=frozenset({HERE}),
+        is_v2=is_v2,
+        timestamp_ms=START_MS,
+        start_timestamp_ms=started_ms,
     )
 
 

@@ -102,6 +102,31 @@ def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None
     assert not pool.on_reply(overlapping, now_ms=0)
 
 
+def test_a_pool_has_an_id_as_long_as_one_of_its_blocks_has() -> None:
+    assert not ProducerIdPool().has_id
+    pool = pool_with_block()
+    for _ in range(999):
+        pool.take()
+    assert pool.has_id
+    assert pool.take() == 999
+    assert not pool.has_id
+    assert pool.start_request(now_ms=0)
+    assert pool.on_reply(SECOND_BLOCK, now_ms=0)
+    assert pool.has_id
+
+
+def test_a_block_may_be_wanted_though_ids_are_left() -> None:
+    pool = pool_with_block()
+    assert pool.take() == 0
+    assert not pool.start_request(now_ms=0)
+    assert not pool.is_asking
+    pool.want_block()
+    assert pool.start_request(now_ms=0)
+    assert pool.is_asking
+    assert pool.on_reply(SECOND_BLOCK, now_ms=0)
+    assert not pool.is_asking
+
+
 # The controller
 
 

@@ -11,6 +11,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.txn.commands import (
     AddPartitions,
     EndTxn,
+    InitProducerId,
     NeedsProducerId,
     PreparedKept,
     VerifyPartitions,
@@ -18,6 +19,7 @@ from txnsim.txn.commands import (
 from txnsim.txn.log_format import decode_record, encode_key, encode_value
 from txnsim.txn.machine import decide_add_partitions, decide_verify
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
+from txnsim.txn.machine_init import decide_init_producer_id
 from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import apply, begin, to_complete
 from txnsim.txn.two_phase import KeptDecision, decide_end_kept, decide_keep, without_next_epoch
@@ -112,6 +114,20 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     retried = end(completed_entry, *second)
     assert not isinstance(retried, Rejection | NeedsProducerId)
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> None:
+    txn = entry(S.ONGOING)
+    decided = decide_init_producer_id(
+        txn,
+        InitProducerId(transactional_id=TID, timeout_ms=1_000, keep_prepared=keeps),
+        finalized_version=TV_2,
+        now_ms=NOW_MS,
+        release_rules=LATEST,
+    )
+    kept = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
+    assert (decided == kept) is keeps
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from txnsim.txn.refusals import (
     other_producer_rejection,
     unknown_id_rejection,
 )
-from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import to_complete, to_first, to_ongoing, to_prepared_v2
 from txnsim.types import ProducerId, TopicPartition, TransactionalId, TransactionVersion
 
@@ -34,7 +34,12 @@ PARTITION = TopicPartition("t", 0)
 
 
 def coordinator_answer(
-    state: str = "Ongoing", *, pid: int = 7, epoch: int = 0, listed: bool = True
+    state: str = "Ongoing",
+    *,
+    pid: int = 7,
+    epoch: int = 0,
+    listed: bool = True,
+    timeout_ms: int = 60_000,
 ) -> CoordinatedTxn:
     return CoordinatedTxn(
         transactional_id="app",
@@ -43,7 +48,7 @@ def coordinator_answer(
         producer_id=pid,
         producer_epoch=epoch,
         lists_partition=listed,
-        timeout_ms=60_000,
+        timeout_ms=timeout_ms,
     )
 
 
@@ -62,6 +67,18 @@ def coordinator_answer(
         ),
         ("app", coordinator_answer(epoch=1), OpenTxnStatus.HANGING, "which no marker will end"),
         ("app", coordinator_answer(), OpenTxnStatus.ALIVE, "transaction.timeout.ms=60000"),
+        (
+            "app",
+            coordinator_answer(timeout_ms=TIMEOUT_NEVER_MS),
+            OpenTxnStatus.ALIVE,
+            "it waits for its external coordinator",
+        ),
+        (
+            "app",
+            coordinator_answer("PrepareCommit", timeout_ms=TIMEOUT_NEVER_MS),
+            OpenTxnStatus.DECIDED,
+            "the outcome stands",
+        ),
     ],
 )
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
@@ -73,6 +90,20 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     judged_status, reason = OpenTxnStatus.judge(7, 0, transactional_id, coordinated)
     assert judged_status is verdict
     assert words in reason
+
+
+@pytest.mark.parametrize(
+    ("state", "timeout_ms", "is_two_phase"),
+    [
+        ("Ongoing", TIMEOUT_NEVER_MS, True),
+        ("Ongoing", TIMEOUT_NEVER_MS - 1, False),
+        ("CompleteCommit", TIMEOUT_NEVER_MS, False),
+    ],
+)
+def test_an_open_transaction_without_a_timeout_is_one_of_two_phase_commit(
+    state: str, timeout_ms: int, *, is_two_phase: bool
+) -> None:
+    assert coordinator_answer(state, timeout_ms=timeout_ms).is_two_phase is is_two_phase
 
 
 @pytest.mark.parametrize("verdict", OpenTxnStatus)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.consumer_groups import image, parts
 from tests.support.group_api import SUBSCRIPTION
@@ -28,6 +29,7 @@ from txnsim.group.shard import GroupShard
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.subscription import write_assignment
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.releases import Rules
 from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
@@ -188,6 +190,148 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(group_bench: GroupBe
     group_bench.image = image(offset=2, orders=4)
     heartbeat_reply = await group_bench.consume("a", 2)
     assert (heartbeat_reply.member_epoch, len(heartbeat_reply.assignment)) == (3, 4)
+
+
+# A write that waits while the group becomes another one
+
+
+class Held:
+    """The next append waits until it is released; later ones do not."""
+
+    def __init__(self, group_bench: GroupBench) -> None:
+        self.is_waiting = False
+        self._released = asyncio.Event()
+        self._group_bench = group_bench
+        group_bench.log.admission = self._wait
+
+    async def _wait(self) -> Rejection | None:
+        self.is_waiting = True
+        self._group_bench.log.admission = None
+        await self._released.wait()
+        return None
+
+    def release(self) -> None:
+        self._released.set()
+
+
+@within(run_groups)
+async def test_a_classic_member_does_not_replace_consumers_that_have_joined_meanwhile(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.consume("a")
+    await group_bench.consume("a", LEFT_EPOCH)
+    held = Held(group_bench)
+    joins = group_bench.later(group_bench.join())
+    await group_bench.pass_ms(1)
+    assert held.is_waiting
+    await group_bench.consume("b")
+    held.release()
+    assert (await joins).error is E.inconsistent_group_protocol
+    assert set(consumers(group_bench).members) == {"b"}
+
+
+@within(run_groups)
+async def test_an_empty_group_whose_deletion_is_refused_is_not_joined(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.consume("a")
+    await group_bench.consume("a", LEFT_EPOCH)
+    group_bench.log.refusal = E.not_enough_replicas
+    joined = await group_bench.join("m")
+    assert (joined.error, joined.member_id) == (E.coordinator_not_available, "m")
+    assert consumers(group_bench).is_empty
+
+
+@within(run_groups)
+async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_comes_again(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.consume("a")
+    member_id = (await group_bench.join(protocols=(("range", SUBSCRIPTION),))).member_id
+    held = Held(group_bench)
+    leaves = group_bench.later(group_bench.leave(member_id))
+    await group_bench.pass_ms(1)
+    assert held.is_waiting
+    await group_bench.consume("a", LEFT_EPOCH)
+    assert isinstance(group_bench.group(), ClassicGroup)
+    held.release()
+    assert (await leaves).error is E.coordinator_not_available
+    assert member_id in group_bench.group().members
+
+
+@pytest.mark.parametrize(
+    ("session_timeout_ms", "error"),
+    [
+        (5_999, E.invalid_session_timeout),
+        (6_000, E.none),
+        (1_800_000, E.none),
+        (1_800_001, E.invalid_session_timeout),
+    ],
+)
+@within(run_groups)
+async def test_a_session_lasts_neither_too_short_nor_too_long(
+    group_bench: GroupBench, session_timeout_ms: int, error: ErrorCode
+) -> None:
+    joined = await group_bench.join(session_timeout_ms=session_timeout_ms)
+    assert joined.error is error
+    refused = await group_bench.join("m", session_timeout_ms=5_999)
+    assert (refused.error, refused.member_id) == (E.invalid_session_timeout, "m")
+
+
+@within(run_groups)
+async def test_members_of_a_group_that_is_not_there_are_unknown(group_bench: GroupBench) -> None:
+    joined = await group_bench.join("m")
+    assert (joined.error, joined.member_id) == (E.unknown_member_id, "m")
+    assert (await group_bench.sync("m")).error is E.unknown_member_id
+    assert group_bench.heartbeat("m") is E.unknown_member_id
+    assert (await group_bench.leave("m")).members == (("m", None, E.unknown_member_id),)
+    assert group_bench.groups.list() == ()
+
+
+@within(run_groups)
+async def test_a_classic_group_that_can_not_be_converted_stays_as_it_is(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.stable(protocol_type="connect")
+    log_end = group_bench.log.end
+    assert isinstance(await group_bench.consume("a"), Rejection)
+    assert isinstance(group_bench.group(), ClassicGroup)
+    assert group_bench.log.end == log_end
+
+
+def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() -> None:
+    async def main(group_bench: GroupBench) -> None:
+        joined = await group_bench.consume("a")
+        assert not joined.assignment
+        await group_bench.pass_ms(1)
+        told = await group_bench.consume("a", joined.member_epoch)
+        assert frozenset(told.assignment) == parts("orders", 0, 1, 2)
+
+    run_groups(main, rules=Rules(assignors_run_in_background=True))
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved: bool) -> None:
+    async def main(group_bench: GroupBench) -> None:
+        waits = group_bench.later(group_bench.consume("a"))
+        group_bench.log.is_held = True
+        await asyncio.sleep(0)
+        log_end = group_bench.log.end
+        assert log_end
+        if is_moved:
+            group_bench.unload()
+        else:
+            group_bench.log.refusal = E.not_enough_replicas
+        with capture_logs() as lines:
+            await group_bench.pass_ms(1)
+        assert group_bench.log.end == log_end
+        refused = [line["group"] for line in lines if line["event"] == "group.write-refused"]
+        assert refused == ([] if is_moved else [GROUP])
+        group_bench.log.refusal = None
+        group_bench.log.release()
+        assert isinstance(await waits, Rejection) is is_moved
+
+    run_groups(main, rules=Rules(assignors_run_in_background=True))
 
 
 # Configs of the group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from unittest.mock import patch
 
 import msgspec
@@ -26,6 +27,7 @@ from txnsim.coordinators.group import service
 from txnsim.coordinators.group._writer import encode_records
 from txnsim.coordinators.group.service import SLICE_POSITIONS
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
 from txnsim.group.commands import SyncGroup
 from txnsim.group.offset_commands import (
     CommitOffsets,
@@ -40,11 +42,18 @@ from txnsim.interbroker.transactions import TxnMarker
 from txnsim.log.answers import Appended
 from txnsim.releases import Rules
 from txnsim.runtime.loop_turns import Pace
-from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
 from txnsim.wire.batch import read_batch_header, read_records
 
 E = ErrorCode
 DAY_MS = 86_400_000
+POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, HOME)
 
 
 def marker(*, committed: bool) -> TxnMarker:
@@ -562,6 +571,101 @@ def count_positions(group_bench: GroupBench, group_id: str = GROUP) -> int:
         len(list(shard.offsets.committed_offsets(group_id)))
         for shard in group_bench.groups.shards()
     )
+
+
+def refusing_admission(group_bench: GroupBench) -> None:
+    """A fault refuses every append."""
+
+    async def refuse() -> Rejection | None:
+        return Rejection(error=E.not_enough_replicas, reason="a fault")
+
+    group_bench.log.admission = refuse
+
+
+@within(run_groups)
+async def test_an_expiry_that_a_fault_refuses_is_told_once_and_tried_again(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.commit(5)
+    refusing_admission(group_bench)
+    group_bench.env.clock.advance(8 * DAY_MS)
+    with capture_logs() as lines:
+        for _ in range(2):
+            group_bench.groups.expire()
+            await group_bench.pass_ms(1)
+    assert [line["event"] for line in lines] == ["group.cleanup-refused"]
+    assert await group_bench.fetch() == 5
+    group_bench.log.admission = None
+    group_bench.groups.expire()
+    assert await group_bench.fetch() == -1
+
+
+@pytest.mark.parametrize("moves_first", [True, False])
+@within(run_groups)
+async def test_nothing_expires_of_partitions_that_move_while_one_waits(
+    group_bench: GroupBench, moves_first: bool
+) -> None:
+    for number in range(12):
+        await group_bench.commit(5, group_id=f"g{number}")
+    first_shard, *other_shards = group_bench.groups.shards()
+    assert all(len(shard.groups) > 1 for shard in group_bench.groups.shards())
+    log_end = group_bench.log.end
+    moving = [first_shard] if moves_first else other_shards
+
+    async def move() -> Rejection | None:
+        group_bench.log.admission = None
+        for shard in moving:
+            group_bench.groups.unload(shard.partition)
+        return None
+
+    group_bench.log.admission = move
+    group_bench.env.clock.advance(8 * DAY_MS)
+    group_bench.groups.expire()
+    await group_bench.pass_ms(1)
+    staying = [first_shard, *other_shards]
+    for shard in moving:
+        staying.remove(shard)
+        assert shard.groups, "the next coordinator sees to it"
+    assert not any(shard.groups for shard in staying)
+    assert group_bench.log.end > log_end
+
+
+@within(run_groups)
+async def test_a_deletion_of_positions_that_are_not_there_writes_nothing(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.commit(5)
+    log_end = group_bench.log.end
+    refusing_admission(group_bench)
+    elsewhere = TopicPartition("orders", 1)
+    command = DeleteOffsets(group_id=GROUP, partitions=(elsewhere,))
+    assert await group_bench.groups.delete_offsets(command) == ((elsewhere, E.none),)
+    assert group_bench.log.end == log_end
+
+
+# What fault rules are told of a write
+
+
+@within(run_groups)
+async def test_fault_rules_hear_of_the_partition_and_of_the_producer(
+    group_bench: GroupBench,
+) -> None:
+    subjects: list[Subject] = []
+
+    def admit(_partition: int, subject: Callable[[TopicPartition], Subject]) -> None:
+        subjects.append(subject(POSITIONS))
+
+    group_bench.log.admit = admit  # type: ignore[method-assign] # a fault that only listens
+    await group_bench.commit(5)
+    await pending(group_bench)
+    assert subjects == [
+        Subject(partitions=(POSITIONS,)),
+        Subject(
+            transactional_id=PRODUCER.transactional_id,
+            producer_id=PRODUCER.producer_id,
+            partitions=(POSITIONS,),
+        ),
+    ]
 
 
 @within(run_groups)

@@ -298,6 +298,29 @@ async def test_very_many_share_partitions_are_asked_for_in_slices(group_bench: G
 
 
 @within(run_groups)
+async def test_a_group_that_somebody_joins_while_its_deletion_waits_stays(
+    group_bench: GroupBench,
+) -> None:
+    await group_bench.share("a")
+    await group_bench.pass_ms(1)  # share state is initialised
+    await group_bench.share("a", -1)
+    released = asyncio.Event()
+
+    async def wait() -> Rejection | None:
+        group_bench.log.admission = None
+        await released.wait()
+        return None
+
+    group_bench.log.admission = wait
+    deletes = group_bench.later(group_bench.groups.delete(GROUP))
+    await group_bench.pass_ms(1)
+    await group_bench.share("b")
+    released.set()
+    assert (await deletes).error is E.non_empty_group
+    assert set(group_bench.group().members) == {"b"}
+
+
+@within(run_groups)
 async def test_whose_offsets_may_not_be_changed(group_bench: GroupBench) -> None:
     groups = group_bench.groups
     assert (await groups.alter_share_offsets("", [])).error is E.invalid_group_id

@@ -235,6 +235,8 @@ async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_
         assert set(answered.values()) == {ErrorCode.not_coordinator}
         assert error_of(await bench.init()) is ErrorCode.not_coordinator
         assert error_of(await bench.add(own, FOO_0)) is ErrorCode.not_coordinator
+        bench.service.begin_load(HOME, CoordinatorEpoch(1))
+        assert error_of(await bench.end(own)) is ErrorCode.coordinator_load_in_progress
     else:
         assert answered == {
             "commit": ErrorCode.invalid_txn_state,

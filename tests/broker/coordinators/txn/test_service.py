@@ -6,7 +6,6 @@ The traces are those of Kafka 4.3; state, epoch and reply of each step are pinne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
 from structlog.testing import capture_logs
@@ -24,6 +23,7 @@ from tests.support.coordinator import (
     ManualClock,
     error_of,
     identity,
+    prepared_transactions,
 )
 from tests.support.txn_entries import entry
 from txnsim.coordinators.txn.service import ProducerIdSource
@@ -44,7 +44,7 @@ from txnsim.txn.list_filter import FilteredListing, ListTransactions
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import TransactionState, TxnMetadata
-from txnsim.txn.transitions import apply, begin, to_first, to_ongoing, to_prepared_v2
+from txnsim.txn.transitions import apply, to_first, to_ongoing
 from txnsim.types import (
     CoordinatorEpoch,
     ProducerEpoch,
@@ -825,35 +825,11 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
     ]
 
 
-def prepared_log(transactional_ids: Iterable[str]) -> list[bytes]:
-    """A log with a prepared transaction for each id."""
-    batches = []
-    for id_number, name in enumerate(transactional_ids):
-        first_transition = to_first(
-            TransactionalId(name), producer_id=ProducerId(id_number), timeout_ms=1, now_ms=START_MS
-        )
-        txn = apply(None, first_transition, release_rules=LATEST)
-        assert txn is not None
-        opened = to_ongoing(
-            txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=START_MS
-        )
-        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST)
-        assert txn is not None
-        ended = to_prepared_v2(txn, committed=True, fresh_producer_id=None, now_ms=START_MS)
-        batches.append(
-            encode_batch(
-                (first_transition, opened, ended),
-                finalized_version=TV_2,
-                now_ms=START_MS,
-                release_rules=LATEST,
-            )
-        )
-    return batches
-
-
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
     coordinator_bench = CoordinatorBench(loaded=False)
-    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b", "c"]))
+    load_whole(
+        coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
+    )
     await coordinator_bench.settle()
     (sent,) = coordinator_bench.sent
     assert sent.broker_id == BROKER
@@ -868,7 +844,9 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
     coordinator_bench.answers_markers = False
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
     coordinator_bench.tracer.caused_by(cause)
-    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_log(["a", "b"]))
+    load_whole(
+        coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b"])
+    )
     await coordinator_bench.settle()
     coordinator_bench.sent[0].reply()
     await coordinator_bench.settle()
@@ -886,6 +864,136 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
     assert [list(event.p) for event in events["txn.append"]] == [
         [event.i] for event in events["marker.acked"]
     ]
+
+
+# Queries, and an id that is aged for a story
+
+
+async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> None:
+    coordinator_bench, _ = await ongoing()
+    service = coordinator_bench.service
+    assert service.entry(TID) is coordinator_bench.entry()
+    assert service.entry(TransactionalId("nobody")) is None
+    assert [owned.partition for owned in service.owned_partitions()] == list(range(PARTITIONS))
+    service.unload(HOME, 1)
+    assert service.entry(TID) is None
+
+
+async def age(coordinator_bench: CoordinatorBench, epoch: int, name: str = TID) -> ErrorCode:
+    """Age an id; the error."""
+    transactional_id = TransactionalId(name)
+    return error_of(await coordinator_bench.service.age(transactional_id, ProducerEpoch(epoch)))
+
+
+async def test_an_idle_id_is_aged_with_a_record() -> None:
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    assert await age(coordinator_bench, 30_000) is ErrorCode.none
+    assert shape(coordinator_bench.entry()) == "Empty 0:30000"
+    assert replayed_entries(coordinator_bench) == {TID: coordinator_bench.entry()}
+    assert coordinator_bench.append_timeouts_ms[-1] == 60_000
+    assert await age(coordinator_bench, 30_000) is ErrorCode.invalid_producer_epoch
+    assert await age(coordinator_bench, 30_001) is ErrorCode.none
+    assert await coordinator_bench.init() == identity(0, 30_002)
+
+
+async def test_only_an_id_without_a_transaction_is_aged() -> None:
+    coordinator_bench = CoordinatorBench()
+    coordinator_bench.answers_markers = False
+    session = await coordinator_bench.ready()
+    assert await age(coordinator_bench, 9, "nobody") is INVALID_STATE
+    coordinator_bench.held_appends = []
+    adds = coordinator_bench.start(coordinator_bench.add(session, FOO_0))
+    await coordinator_bench.settle()
+    assert await age(coordinator_bench, 9) is INVALID_STATE, "a change is pending"
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
+    coordinator_bench.held_appends = None
+    await adds
+    assert await age(coordinator_bench, 9) is INVALID_STATE, "it is open"
+    await coordinator_bench.end(session)
+    assert await age(coordinator_bench, 9) is INVALID_STATE, "it is prepared"
+    await coordinator_bench.settle()
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    assert await age(coordinator_bench, 9) is ErrorCode.none
+
+
+async def test_an_id_whose_record_is_refused_or_moves_away_is_not_aged() -> None:
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.ready()
+    coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
+    assert await age(coordinator_bench, 9) is ErrorCode.not_enough_replicas
+    assert shape(coordinator_bench.entry()) == "Empty 0:0"
+    coordinator_bench.held_appends = []
+    aging = coordinator_bench.start(age(coordinator_bench, 9))
+    await coordinator_bench.settle()
+    coordinator_bench.service.unload(HOME, 1)
+    coordinator_bench.held_appends[0].set_result(ErrorCode.none)
+    assert await aging is ErrorCode.not_coordinator
+    assert await age(coordinator_bench, 9) is ErrorCode.not_coordinator
+
+
+# The text of KIP-890
+
+
+@pytest.mark.parametrize("kip_text", [True, False])
+async def test_the_epoch_before_is_restored_by_the_text_of_the_kip_alone(*, kip_text: bool) -> None:
+    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=kip_text))
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
+    assert coordinator_bench.entry().last_producer_epoch == (0 if kip_text else -1)
+
+
+@pytest.mark.parametrize("kip_text", [True, False])
+async def test_lowering_the_level_is_harmless_by_the_text_of_the_kip_alone(
+    *, kip_text: bool
+) -> None:
+    coordinator_bench = CoordinatorBench(settings=Settings(kip_text=kip_text))
+    session = await coordinator_bench.ready()
+    coordinator_bench.level = TV_0
+    error = error_of(await coordinator_bench.add(session, FOO_0))
+    assert error is (ErrorCode.none if kip_text else ErrorCode.unsupported_version)
+
+
+# Scans whose partition moves
+
+
+async def test_a_timeout_that_moves_away_is_not_told() -> None:
+    coordinator_bench, _ = await ongoing()
+    coordinator_bench.held_appends = []
+    with capture_logs() as lines:
+        await expire(coordinator_bench, 70_000)
+        coordinator_bench.service.unload(HOME, 1)
+        coordinator_bench.held_appends[0].set_result(ErrorCode.not_enough_replicas)
+        await coordinator_bench.settle()
+    assert [line["event"] for line in lines] == ["txn.timed_out"]
+    assert not coordinator_bench.service._unaborted.tried
+
+
+async def test_a_scan_ends_where_its_partition_moves_away() -> None:
+    coordinator_bench = await many_idle()
+    coordinator_bench.service.stop()
+    coordinator_bench.clock.advance(1_000_000)
+    written = len(coordinator_bench.log[HOME])
+    steps = coordinator_bench.service._scans._expiries()
+    assert next(steps) == 1
+    coordinator_bench.service.unload(HOME, 1)
+    assert list(steps) == []
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.log[HOME]) == written
+
+
+async def test_a_scan_passes_over_ids_that_are_gone_when_it_comes_to_them() -> None:
+    coordinator_bench = await many_idle()
+    owned = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned, Rejection)
+    steps = coordinator_bench.service._scans._timeouts()
+    assert next(steps) == 1
+    del owned.entries[TransactionalId("id-1")]
+    assert list(steps) == [1, 1, 1]
 
 
 # Expiry of idle transactional ids
@@ -1085,6 +1193,32 @@ async def test_after_a_failure_it_pauses(failure: AllocateProducerIdsReply | Exc
     controller.clock.pass_ms(50)
     controller.source.take()
     assert (controller.source.take(), controller.asked) == (0, 2)
+
+
+async def test_who_waits_for_a_block_goes_on_when_it_is_there() -> None:
+    controller = Controller(BLOCK)
+    allocated: asyncio.Future[AllocateProducerIdsReply] = asyncio.get_running_loop().create_future()
+
+    async def allocate() -> AllocateProducerIdsReply:
+        return await allocated
+
+    controller.source.allocate = allocate
+    tasks = LoopTasks(asyncio.get_running_loop())
+    waiting = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    allocated.set_result(BLOCK)
+    await asyncio.gather(*waiting)
+    assert controller.source.take() == 0
+    await controller.source.ready()
+    assert controller.asked == 0, "there are ids left"
+
+
+async def test_a_coordinator_is_ready_with_its_first_block() -> None:
+    coordinator_bench = CoordinatorBench()
+    await coordinator_bench.service.ready()
+    assert coordinator_bench.id_requests == 1
+    assert await coordinator_bench.init() == identity(0, 0)
 
 
 async def test_a_bug_is_not_taken_for_a_lost_answer() -> None:

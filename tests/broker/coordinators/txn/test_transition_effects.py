@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole
-from tests.support.coordinator import FOO_0, FOO_1, HOME, TID, CoordinatorBench, error_of
+from tests.support.coordinator import (
+    BROKER,
+    FOO_0,
+    FOO_1,
+    HOME,
+    TID,
+    CoordinatorBench,
+    error_of,
+    marker_reply,
+    prepared_transactions,
+)
 from tests.support.txn_entries import NOW_MS, entry
 from txnsim.coordinators.txn._transition_effects import (
+    FOLLOWED_AT_ONCE,
     PATIENCE,
     RECONNECT_PAUSE_MS,
     RETRY_PAUSE_MS,
@@ -21,9 +32,10 @@ from txnsim.coordinators.txn._transition_effects import (
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
+from txnsim.runtime.loop_turns import LOOKS
 from txnsim.runtime.tasks import ignore_end
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel
-from txnsim.txn.markers import NoLeader
+from txnsim.txn.markers import MarkerSending, NoLeader
 from txnsim.txn.state import Tombstone, TransactionState
 from txnsim.txn.transitions import to_complete
 from txnsim.types import (
@@ -221,6 +233,95 @@ async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> N
     coordinator_bench.service.leaders_changed()
     await coordinator_bench.settle()
     assert len(coordinator_bench.sent) == 1
+
+
+async def test_markers_that_are_sent_again_are_told_apart_from_others() -> None:
+    coordinator_bench, _ = await bench_after_end(FOO_0, FOO_1)
+    sendings = coordinator_bench.service.sendings
+    await coordinator_bench.settle()
+    under_way = MarkerSending.UNDER_WAY, BROKER
+    assert sendings() == {TID: {FOO_0: under_way, FOO_1: under_way}}
+    coordinator_bench.leaders[FOO_1] = NoLeader.UNKNOWN
+    coordinator_bench.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert sendings() == {TID: {FOO_1: (MarkerSending.LEADERLESS, None)}}
+    coordinator_bench.leaders[FOO_1] = B2
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert sendings() == {TID: {FOO_1: (MarkerSending.RETRIED, B2)}}
+    coordinator_bench.sent[1].reply()
+    await coordinator_bench.settle()
+    assert sendings() == {}
+
+
+def load_prepared(
+    coordinator_bench: CoordinatorBench, names: Sequence[str], partition: int = HOME
+) -> None:
+    """Load a partition with prepared transactions of these ids."""
+    load_whole(
+        coordinator_bench.service,
+        partition,
+        CoordinatorEpoch(0),
+        prepared_transactions(names),
+    )
+
+
+def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> int:
+    return sum(txn.state is state for txn in coordinator_bench.service.entries())
+
+
+async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
+    """Markers of so many transactions are on their way in one request."""
+    coordinator_bench = CoordinatorBench(loaded=False, trace=trace)
+    coordinator_bench.answers_markers = False
+    load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
+    await coordinator_bench.settle()
+    assert [len(sent.command.markers) for sent in coordinator_bench.sent] == [count]
+    return coordinator_bench
+
+
+async def test_an_answer_about_very_many_transactions_is_followed_in_slices() -> None:
+    many = LOOKS + FOLLOWED_AT_ONCE
+    coordinator_bench = await bench_with_many(many, trace=True)
+    session = await coordinator_bench.ready()
+    await coordinator_bench.add(session, FOO_0)
+    await coordinator_bench.end(session)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1, "one request at a time"
+    coordinator_bench.sent[0].reply()
+    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == LOOKS
+    await coordinator_bench.settle()
+    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == many
+    assert len(coordinator_bench.sent) == 2, "what was owed meanwhile"
+    sent_events = events_of(coordinator_bench, "marker.sent")[:many]
+    acked_events = events_of(coordinator_bench, "marker.acked")
+    assert [event.p[0] for event in acked_events] == [event.i for event in sent_events]
+
+
+async def test_who_stops_between_the_slices_of_an_answer_follows_no_more() -> None:
+    coordinator_bench = await bench_with_many(LOOKS + FOLLOWED_AT_ONCE)
+    coordinator_bench.sent[0].reply()
+    coordinator_bench.service.stop()
+    await coordinator_bench.settle()
+    assert count_in(coordinator_bench, TransactionState.PREPARE_COMMIT) == FOLLOWED_AT_ONCE
+
+
+@pytest.mark.parametrize("count", [3, FOLLOWED_AT_ONCE + 3])
+async def test_markers_that_an_answer_does_not_tell_of_are_abandoned(count: int) -> None:
+    coordinator_bench = await bench_with_many(count, trace=True)
+    whole_reply = marker_reply(coordinator_bench.sent[0].command)
+    cause = note_cause(coordinator_bench)
+    coordinator_bench.sent[0].answer.resolve(WriteTxnMarkersReply(results=whole_reply.results[:-2]))
+    await coordinator_bench.settle()
+    coordinator_bench.clock.pass_ms(1_000)
+    await coordinator_bench.settle()
+    assert len(coordinator_bench.sent) == 1
+    assert count_in(coordinator_bench, TransactionState.PREPARE_COMMIT) == 2
+    abandoned = events_of(coordinator_bench, "marker.abandoned")
+    sent_events = events_of(coordinator_bench, "marker.sent")[-2:]
+    assert [list(event.p) for event in abandoned] == [[event.i, cause] for event in sent_events]
+    assert [payload(event)["rule"] for event in abandoned] == ["result.unexpected"] * 2
 
 
 async def test_what_is_owed_meanwhile_goes_out_in_the_next_request() -> None:
@@ -427,6 +528,25 @@ async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
     coordinator_bench.clock.pass_ms(1_000)
     await coordinator_bench.settle()
     assert len(coordinator_bench.log[HOME]) == written
+
+
+async def test_completions_of_other_partitions_go_on_waiting() -> None:
+    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench.answers_markers = False
+    load_prepared(coordinator_bench, ["a"])
+    load_prepared(coordinator_bench, ["b"], partition=HOME + 1)
+    await coordinator_bench.settle()
+    coordinator_bench.append_errors.extend([ErrorCode.not_enough_replicas] * 2)
+    coordinator_bench.sent[0].reply()
+    await coordinator_bench.settle()
+    markers = coordinator_bench.service._markers
+    assert (markers.completions_waiting, set(markers._uncompleted.tried)) == (2, {"a", "b"})
+    coordinator_bench.service.unload(HOME + 1, 1)
+    assert (markers.completions_waiting, set(markers._uncompleted.tried)) == (1, {"a"})
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
+    await coordinator_bench.settle()
+    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == 1
+    assert not markers._uncompleted.tried
 
 
 async def test_a_completion_that_commits_after_a_move_changes_nothing() -> None:
