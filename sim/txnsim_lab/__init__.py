@@ -10,6 +10,7 @@ registers itself (``txnsim.on_demand_imports``).
 - ``exam``: an exam for client libraries.
 - ``conformance``: what a real Kafka answered, asked of any broker.
 - ``badge``: a badge of what a run of either came to.
+- ``referee``: two designs of a change, played against each other.
 - ``trace``: explanations, differences, other formats.
 - ``troubleshooting``: which section of docs/troubleshooting.md an error means.
 - ``proxy``: faults in front of a real cluster.

@@ -7,7 +7,7 @@
 - ``share_fetch``: ShareFetch and ShareAcknowledge (KIP-932); ``_share_partitions``:
   the share partitions that the broker leads.
 - ``verification``: asks the coordinator before a transaction opens (KIP-890).
-- ``_coordinator_host``, ``_share_host``: what coordinators need of their broker.
+- ``coordinator_host``, ``_share_host``: what coordinators need of their broker.
 - ``_share_persister``: asks share coordinators (KIP-932).
 
 Kafka's counterparts: BrokerServer, ReplicaManager, KafkaApis.

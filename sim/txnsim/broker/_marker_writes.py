@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from txnsim.broker._coordinator_host import GroupHost
+from txnsim.broker.coordinator_host import GroupHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply

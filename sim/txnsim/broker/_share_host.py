@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from txnsim.broker._coordinator_host import CoordinatorHost
+from txnsim.broker.coordinator_host import CoordinatorHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.broker_fault_points import BrokerFaultPoints, timer_gate

@@ -11,12 +11,12 @@ from collections.abc import Callable, Generator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, cast
 
-from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost
 from txnsim.broker._housekeeping import Housekeeping
 from txnsim.broker._marker_writes import MarkerWrites
 from txnsim.broker._peer_requests import PeerRequests
 from txnsim.broker._share_host import ShareHost
 from txnsim.broker._share_persister import SharePersister
+from txnsim.broker.coordinator_host import CoordinatorHost, GroupHost
 from txnsim.broker.fetch import Fetching
 from txnsim.broker.produce import Producing
 from txnsim.broker.verification import VerificationQueues

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from txnsim.runtime.wall_clock import monotonic_ms
-from txnsim_lab.referee.costs import count_costs
+from txnsim_lab.referee._costs import count_costs
 from txnsim_lab.referee.pairs import Designs, exploration_pair, seed_pair, story_pair
 from txnsim_lab.referee.verdict import Pair, Side, Verdict, verdict_on
 from txnsim_lab.scenario.catalog import find

@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim_lab.referee.decisions import DecisionPoint, decision_named
+from txnsim_lab.referee._decisions import DecisionPoint, decision_named
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.files import problem_of
 from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
 from txnsim_spark.traces._queries import (
@@ -75,7 +76,7 @@ def _unpacked_bytes(trace_file: Path, bytes_max: int) -> int:
             while unpacked_bytes <= bytes_max and (piece := unpacked.read(_PIECE_BYTES)):
                 unpacked_bytes += len(piece)
     except (OSError, EOFError, zlib.error) as error:
-        raise BadInputError(f"{trace_file}: it can't be unpacked: {error}") from error
+        raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
     return unpacked_bytes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.broker_api import batch
 from tests.support.group_api import GROUP, GroupApi, group_api
-from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost, short_id
+from txnsim.broker.coordinator_host import CoordinatorHost, GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer

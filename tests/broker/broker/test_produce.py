@@ -30,8 +30,8 @@ from tests.support.leader_bench import (
 from tests.support.logs import NOW, batch
 from tests.support.markers import append_marker
 from tests.support.replication import TP, ReplicaBench
-from txnsim.broker._coordinator_host import GroupHost
 from txnsim.broker._marker_writes import MarkerWrites
+from txnsim.broker.coordinator_host import GroupHost
 from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, PeerTimeoutError

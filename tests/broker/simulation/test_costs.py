@@ -740,7 +740,7 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
 """Step -> what it grows with, and does so at once."""
 BACKGROUND: Final = frozenset(
     {
-        "broker/_coordinator_host.py:GroupHost._arm_expiry",
+        "broker/coordinator_host.py:GroupHost._arm_expiry",
         "broker/_share_host.py:ShareHost._arm_job",
         "broker/_share_partitions.py:SharePartitions._expire_locks",
         "broker/_share_persister.py:SharePersister._on_answer",

@@ -31,7 +31,7 @@ from tests.lab.known_bugs.patches import (
     with_named_arguments,
 )
 from txnsim.broker import _marker_writes as marker_writes
-from txnsim.broker._coordinator_host import GroupHost
+from txnsim.broker.coordinator_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.controller import isr_requests, leadership, registrations
 from txnsim.coordinators._ownership import Ownership

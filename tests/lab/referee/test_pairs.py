@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from txnsim_lab.exploration.way import read_way
-from txnsim_lab.referee.costs import APPENDS, PEER_REQUESTS, REQUESTS, WAITED, count_costs
+from txnsim_lab.referee._costs import APPENDS, PEER_REQUESTS, REQUESTS, WAITED, count_costs
 from txnsim_lab.referee.design import read_design
 from txnsim_lab.referee.matches import Match, play_match, story_runs
 from txnsim_lab.referee.pairs import (

@@ -18,7 +18,7 @@ from txnsim.releases.rules import Rules
 from txnsim.txn import machine
 from txnsim.txn.commands import VerifyPartitions
 from txnsim.types import ProducerEpoch, ProducerId, TransactionalId
-from txnsim_lab.referee.decisions import DECISIONS, decision_named
+from txnsim_lab.referee._decisions import DECISIONS, decision_named
 from txnsim_lab.referee.plugin import Plugin, PluginFailures, in_place
 
 HEAD = "from txnsim_lab.referee.plugin import replaces\n\n"

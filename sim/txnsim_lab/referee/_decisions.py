@@ -72,7 +72,7 @@ DECISIONS: Final[dict[str, DecisionPoint]] = dict(
         ),
         _point(
             "coordinator.load",
-            "txnsim.broker._coordinator_host",
+            "txnsim.broker.coordinator_host",
             "batches_to_load",
             "what a coordinator reads of its log when its broker becomes the leader",
         ),
