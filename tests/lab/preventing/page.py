@@ -52,7 +52,7 @@ class SwitchedStory(msgspec.Struct, frozen=True, kw_only=True):
 
 def kip_890() -> tuple[Row, list[Row]]:
     """Head and rows: stories that a rule of KIP-890 makes healthy."""
-    rows = []
+    rows: list[Row] = []
     for story in _stories():
         verdicts = {
             mode: story.runs[mode].verdict
@@ -69,7 +69,7 @@ def kip_890() -> tuple[Row, list[Row]]:
 def switches() -> tuple[Row, list[Row]]:
     """Head and rows: switches without which a story has an anomaly."""
     documentation = Rules.documentation()
-    rows = [
+    rows: list[Row] = [
         (
             " and ".join(
                 f"`{switch}` ({documentation[switch].ticket})" for switch in switched.switches
@@ -98,7 +98,7 @@ def _labels_by_kinds(
 
 def explorations() -> tuple[Row, list[Row]]:
     """Head and rows: ways of explorations without a switch and with it."""
-    rows = []
+    rows: list[Row] = []
     for way_switch, result in zip(WAYS, kept_results(), strict=True):
         rows.append(
             (
