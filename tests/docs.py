@@ -33,6 +33,7 @@ from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import conformance_page, page
 from tests.lab.known_bugs import page as exam
+from tests.lab.preventing import page as preventing
 from tests.peers import page as peers
 from tests.real import verdicts
 from tests.support import (
@@ -899,6 +900,24 @@ def simulate_exam_page() -> str:
     return _page("tests/lab/known_bugs/", "What seeds find of known bugs", *exam.sections())
 
 
+def preventing_page() -> str:
+    """Which rule and which switch prevents which anomaly."""
+    return _page(
+        "tests/lab/preventing/",
+        "Which rule prevents what",
+        preventing.INTRODUCTION,
+        "## Rules of KIP-890, one after the other",
+        preventing.KIP_890,
+        _table(*preventing.kip_890()),
+        "## Switches, told by stories",
+        preventing.SWITCHES,
+        _table(*preventing.switches()),
+        "## Switches, on ways of explorations",
+        preventing.EXPLORATIONS,
+        _table(*preventing.explorations()),
+    )
+
+
 def peers_page() -> str:
     """What other projects' own tests do against us."""
     return _page("tests/peers/", "Peers' own tests", *peers.sections())
@@ -978,6 +997,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/trace-kinds.md": trace_page,
     "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,
+    "docs/which-rule-prevents-what.md": preventing_page,
     "sim/txnsim_lab/http/page/static/fault_forms.js": lambda: page_texts.fault_forms(
         _member_docstrings(points, "FaultPoint")
     ),

@@ -408,7 +408,9 @@ TESTS_OF: Final = {"txnsim": "broker", "txnsim_lab": "lab", "txnsim_spark": "spa
 """Package -> the folder of its tests."""
 OF_MANY_ROOMS: Final = {
     "tests/broker": {"codec", "kip_text", "older_releases", "property", "simulation"},
-    "tests/lab": {"browser", "catalogue", "checkers", "control_port", "known_bugs", "plugin"},
+    "tests/lab": {
+        *("browser", "catalogue", "checkers", "control_port", "known_bugs", "plugin", "preventing"),
+    },
     "tests/spark": {"pipeline"},
 }
 """Folders that mirror no room: their tests ask several."""

@@ -84,6 +84,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "fault-actions.md",
         "fault-points.md",
         "scenarios.md",
+        "which-rule-prevents-what.md",
         "checkers.md",
         "histories.md",
         "metrics.md",

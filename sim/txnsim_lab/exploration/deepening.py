@@ -4,7 +4,7 @@ then all. So the first way to an anomaly that is found is one with the fewest de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,15 @@ STEPWISE_LIMITS: Final = (0, 1, 2, 3, None)
 """Limits of deviations, one search after the other; None is no limit."""
 SHORTENED_MAX: Final = 12
 """Ways with more deviations are not shortened: each try is a run."""
+
+FindingName = Callable[[Finding], str]
+"""What is told apart: findings of one name count as the same anomaly."""
+
+
+def kind_name(finding: Finding) -> str:
+    """The name of a finding where kinds alone are told apart."""
+    return finding.kind
+
 
 LevelProgress = Callable[[int | None, dict[str, int], float], object]
 """Called with the limit of deviations, the counts and the seconds of this search."""
@@ -64,6 +73,7 @@ def explore(
     seconds_max: float | None = None,
     deviations_max: int | None = None,
     goes_on: bool = False,
+    name_of: FindingName = kind_name,
     progress: LevelProgress = lambda _limit, _counts, _seconds: None,
 ) -> ExplorationResult:
     """Search with more and more deviations, until an anomaly is found or all is searched.
@@ -74,6 +84,7 @@ def explore(
         seconds_max: When to stop; None for never.
         deviations_max: The most deviations; None for no limit.
         goes_on: Whether to search all even if an anomaly was found.
+        name_of: Which findings are the same anomaly; each has its shortest way.
         progress: Told how far it is.
     """
     start_ms = monotonic_ms()
@@ -98,19 +109,21 @@ def explore(
     return ExplorationResult(
         name=exploration.name,
         searches=tuple(searches),
-        anomalies=tuple(_anomalies(exploration, found)),
+        anomalies=tuple(_anomalies(exploration, found, name_of)),
         is_complete=bool(searches) and searches[-1][1].is_complete,
     )
 
 
-def _anomalies(exploration: Exploration, found: list[FoundEnd]) -> list[AnomalyFound]:
+def _anomalies(
+    exploration: Exploration, found: list[FoundEnd], name_of: FindingName
+) -> list[AnomalyFound]:
     by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
     for found_end in found:
-        by_kinds.setdefault(found_end.kinds, []).append(found_end)
+        by_kinds.setdefault(_names(found_end.findings, name_of), []).append(found_end)
     anomalies = []
     for kinds, found_ends in sorted(by_kinds.items()):
         way = min((found_end.way for found_end in found_ends), key=_length)
-        shortest = replay(exploration, shorten(exploration, way, kinds))
+        shortest = replay(exploration, shorten(exploration, way, kinds, name_of))
         anomalies.append(
             AnomalyFound(
                 kinds=kinds,
@@ -125,12 +138,21 @@ def _anomalies(exploration: Exploration, found: list[FoundEnd]) -> list[AnomalyF
     return anomalies
 
 
+def _names(findings: Sequence[Finding], name_of: FindingName) -> tuple[str, ...]:
+    return tuple(sorted({name_of(finding) for finding in findings}))
+
+
 def _length(way: Way) -> tuple[int, int]:
     """Few deviations first, then early ones."""
     return len(way), sum(deviation.choice_number for deviation in way)
 
 
-def shorten(exploration: Exploration, way: Way, kinds: tuple[str, ...]) -> Way:
+def shorten(
+    exploration: Exploration,
+    way: Way,
+    kinds: tuple[str, ...],
+    name_of: FindingName = kind_name,
+) -> Way:
     """Leave out what the anomalies do not need: without any one of the deviations that are left
     there are others, or none.
     """
@@ -138,6 +160,7 @@ def shorten(exploration: Exploration, way: Way, kinds: tuple[str, ...]) -> Way:
         return way
     for index in range(len(way)):
         shorter = replay(exploration, (*way[:index], *way[index + 1 :]))
-        if shorter.played.kinds == kinds and len(shorter.way) < len(way):
-            return shorten(exploration, shorter.way, kinds)
+        names = _names(shorter.played.findings, name_of)
+        if names == kinds and len(shorter.way) < len(way):
+            return shorten(exploration, shorter.way, kinds, name_of)
     return way

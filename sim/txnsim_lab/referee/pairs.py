@@ -213,6 +213,7 @@ def exploration_pair(
                 seconds_max=seconds_max,
                 deviations_max=deviations_max,
                 goes_on=True,
+                name_of=kind_of,
             )
         results.append(result)
         failures.append(side_failures.texts())

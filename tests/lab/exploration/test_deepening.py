@@ -49,6 +49,12 @@ def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
     assert again.steps == found.steps
 
 
+def test_a_late_unload_refuses_a_commit_of_4_4() -> None:
+    found = the_anomaly(find("stale-coordinator"), deviations_max=1)
+    assert found.kinds == ("false-fencing",)
+    assert len(found.way) == 1
+
+
 def test_one_death_hangs_nothing_of_4_2() -> None:
     result = explore(changed(find("z27"), as_version="4.2"), deviations_max=1)
     assert result.anomalies == ()

@@ -25,6 +25,7 @@ from txnsim_lab.scenario.catalog import find
 from txnsim_lab.simulation.play import quieten
 
 PAGE: Final = Path(__file__).parents[3] / "docs/referee.md"
+REPORT: Final = PAGE.parents[1] / "reports/kafka-21181-two-fixes.md"
 STUCK: Final = "stuck-last-stable-offset"
 WRONG_STATE: Final = "false-fencing (INVALID_TXN_STATE)"
 PREPARED: Final = "5 begins: the coordinator moves to broker 2, broker 1 has yet to unload it"
@@ -36,6 +37,10 @@ COMPLETE: Final = (
 """A way on which it knows it as complete: with Kafka 4.4 the next commit is one of nothing there
 (KAFKA-21181).
 """
+BEHIND: Final = (
+    "3 begins: broker 2 gets one more record, and no answer behind it;"
+    " 4 begins: the coordinator moves to broker 2"
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,12 +52,15 @@ def designs_of(a: str, b: str) -> Designs:
     return Designs(read_design(a), read_design(b))
 
 
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
 @pytest.fixture
 def page_plugins(tmp_path: Path) -> list[Path]:
     """The plug-ins of the page, as files."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     paths = [tmp_path / name for name in ("fix.py", "other_fix.py")]
-    for path, block in zip(paths, blocks, strict=True):
+    for path, block in zip(paths, python_blocks(PAGE), strict=True):
         path.write_text(block)
     return paths
 
@@ -93,6 +101,15 @@ def test_a_commit_that_meets_a_prepared_one_is_cured_by_the_check_alone(
     assert kinds_on_way(PREPARED, ends) == {"false-fencing (PRODUCER_FENCED)"}
 
 
+def test_a_search_tells_errors_apart() -> None:
+    designs = designs_of("4.4", "empty_commits_are_ended=on")
+    pair = exploration_pair(
+        "stale-coordinator", designs, lanes=1, deviations_max=1, seconds_max=None
+    )
+    assert pair.a.sightings.keys() == {WRONG_STATE, "false-fencing (PRODUCER_FENCED)"}
+    assert pair.b.sightings.keys() == {"false-fencing (PRODUCER_FENCED)"}
+
+
 def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path]) -> None:
     designs = designs_of("coordinator_checks_leadership=on", str(page_plugins[0]))
     by_switch, by_plugin = (
@@ -100,6 +117,19 @@ def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path
     )
     assert by_switch.steps == by_plugin.steps
     assert by_switch.played.digest == by_plugin.played.digest
+
+
+def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: Path) -> None:
+    (plugin_text,) = python_blocks(REPORT)
+    plugin = tmp_path / "hw_only.py"
+    plugin.write_text(plugin_text)
+    designs = designs_of("4.4", str(plugin))
+    kinds = [
+        {kind_of(finding) for finding in replayed.played.findings}
+        for side in Side
+        for replayed, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
+    ]
+    assert kinds == [set(), {"aborted-read", WRONG_STATE}]
 
 
 def test_a_seed_is_drawn_once_and_played_on_both() -> None:

@@ -52,13 +52,14 @@ def test_a_decision_is_replaced_wherever_it_is_bound_and_taken_back(name: str) -
 
 
 def test_the_module_that_calls_a_function_has_the_new_one() -> None:
+    def answer() -> object:
+        return vars(service)["decide_verify"](None, ASKED, release_rules=LATEST)
+
     with placed("txn.verify", lambda _original, *_facts, **_named: "replaced"):
-        called_function: Callable[..., object] = vars(service)["decide_verify"]
-        assert called_function is machine.decide_verify
-        assert called_function(None, ASKED, release_rules=LATEST) == "replaced"
-    called_function = vars(service)["decide_verify"]
-    assert called_function is machine.decide_verify
-    assert called_function(None, ASKED, release_rules=LATEST) != "replaced"
+        assert vars(service)["decide_verify"] is machine.decide_verify
+        assert answer() == "replaced"
+    assert vars(service)["decide_verify"] is machine.decide_verify
+    assert answer() != "replaced"
 
 
 def test_a_replacement_may_ask_the_original() -> None:
