@@ -33,6 +33,9 @@ TV_2: Final = TransactionVersion.TV_2
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
+# ``service``: what each switch of a release changes
+
+
 async def bench_awaiting_markers(rules: Rules) -> CoordinatorBench:
     """A transaction was ended, and its markers are not answered."""
     coordinator_bench = CoordinatorBench(rules=rules)
