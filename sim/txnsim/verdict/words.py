@@ -73,7 +73,9 @@ def hanging_headline(
         else f"readers get nothing from offset {stands_at} on"
     )
     deleted = _deleted_text(first_offset, log_start)
-    return f"{_sentence_start(name)} hangs on {partition}: {effect}{deleted}"
+    # The transaction hangs: the name of an application alone reads as if the application hung.
+    transaction = name if name.startswith("a ") else f"a transaction of {name}"
+    return f"{_sentence_start(transaction)} hangs on {partition}: {effect}{deleted}"
 
 
 def open_headline(
@@ -536,7 +538,7 @@ def standing_summary(
         unnamed_count = len(waiters) - NAMED_GROUPS_MAX
         facts.append(f"waiting: {named}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}")
     elif readers is not None:
-        facts.append("no reader waits")
+        facts.append("no reader waits now")
     return " · ".join(facts)
 
 

@@ -188,7 +188,7 @@ def test_an_age_is_told_in_the_largest_unit_that_it_fills(age_ms: int, text: str
 
 def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
     summary = standing_summary(age_ms=None, records_behind=1, readers=(), share_groups=None)
-    assert summary == "1 offset withheld from readers · no reader waits"
+    assert summary == "1 offset withheld from readers · no reader waits now"
 
 
 @pytest.mark.parametrize(

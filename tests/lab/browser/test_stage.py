@@ -51,7 +51,7 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     assert event_index < page.evaluate("__sim.count.value") - 1
     page.wait_for_selector("#verdict.hangs")
     assert page.inner_text("#verdict h2") == (
-        "✖ app hangs on payments-0: readers get nothing from offset 1 on"
+        "✖ A transaction of app hangs on payments-0: readers get nothing from offset 1 on"
     )
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
@@ -188,7 +188,8 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     difference = page.wait_for_selector("#difference b").inner_text()
     assert difference.startswith("They differ first in step 6.")
     assert difference.endswith(
-        "Without verification: app hangs on payments-0: readers get nothing from offset 1 on."
+        "Without verification: A transaction of app hangs on payments-0: readers get nothing from"
+        " offset 1 on."
         " Transactions v2: Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     own_side, other_side = page.locator(".side").all()
@@ -309,7 +310,7 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    expect_said("It is made. Here is its first step.")
+    expect_said("It hangs now. This shows how, from its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest = json.load(answer)["at"]

@@ -42,7 +42,7 @@ export function pictureOf(moment, id, tps, askedFact = null) {
     const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
     const writtenMarkerCell = lastCellWhere([logPictures[logIndex]], (cell) => cell.isMarker && cell.id === id);
     if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${owedMarker.status}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
-    else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
+    else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, ...(isByOperator(writtenMarkerCell.cell.n) && { label: `${writtenMarkerCell.cell.how} by an operator`, isByOperator: true }), how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
   const coordinatorEntry = now.transactions[id];
   const application = said.applications[id];
@@ -63,7 +63,8 @@ function onOneAxis(picture) {
   const tickByIndex = new Map(indices.map((n, tick) => [n, tick]));
   for (const item of placed) item.tick = tickByIndex.get(item.n);
   for (const item of [...app.spans, ...coordinator.spans, ...flights]) delete item.n;
-  picture.ticks = indices.map((n) => (storyNotes().length ? (stepAt(n) ? `step ${stepAt(n).number}` : "") : `${((events[n].t - events[indices[0]].t) / SECOND_US).toFixed(1)} s`));
+  const repairIndices = new Set(logs.flatMap(({ cells }) => cells).filter(({ n, isMarker }) => isMarker && isByOperator(n)).map(({ n }) => n)); // no step tells of them
+  picture.ticks = indices.map((n) => (storyNotes().length ? (repairIndices.has(n) ? "repair" : stepAt(n) ? `step ${stepAt(n).number}` : "") : `${((events[n].t - events[indices[0]].t) / SECOND_US).toFixed(1)} s`));
   return picture;
 }
 
@@ -72,6 +73,9 @@ function sendIndex(event) {
   const received = nearestAncestor(event, ({ k, d }) => k === "msg.recv" && !d.response);
   return received ? indexOfPosition(received.i) : undefined;
 }
+
+/** Whether a client has asked the leader to write the marker of an event: an operator, as applications ask their coordinator. */
+export const isByOperator = (n) => Boolean(nearestAncestor(events[n], ({ k, d }) => k === "msg.recv" && d.api === "WriteTxnMarkers")?.d.peer?.startsWith("client/"));
 
 /** What the application did and was answered, as spans from one event to the next. */
 const applicationSpans = (application) => (application?.moves ?? []).map(({ at, text, how }) => ({ n: indexOfPosition(at), text, how })).filter(({ n }) => n !== undefined);

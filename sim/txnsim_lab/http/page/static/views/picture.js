@@ -112,6 +112,7 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
     ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${[stateSpans.at(-1)?.full, picture.coordinator.text].filter(Boolean).join(": ")}</text>` : html`
       ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
+      ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
       <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log) => html`<${LogPicture} key=${log.tp} log=${log} arrows=${flights.map(({ curve }) => curve).filter(({ end, isShort }) => !isShort && end[1] === log.top + 14)} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
@@ -143,7 +144,7 @@ function LogPicture({ log, arrows, isStill }) {
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
   const leftOutCount = log.count - log.cells.length;
-  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${leftOutCount} of ${log.count} batches not drawn` : ""}`;
+  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} batches shown` : ""}`;
   const captionX = Math.max(0, ...arrows.map(({ end }) => end[0] + 20)); // so that no curve crosses the caption
   return html`<g class="log"><text class="cap" x=${captionX && captionX + textWidth(logCaption, true) < log.width ? captionX : 0} y=${log.top + 8}>${logCaption}</text>
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
@@ -166,13 +167,20 @@ function curveOf(flight, logs, places, stateSpans) {
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
   const startX = isRecord ? (places[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? places[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
+  if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
   const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];
-  return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + 46], [end[0], end[1] - 64]] };
+  return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + (isRecord ? 80 : 46)], [end[0], end[1] - 64]] };
 }
 
-const FlightCurve = ({ flight, curve: { start, bend, end, isShort } }) => {
+/** The way of a marker that an operator sends: from no coordinator. */
+const straightDown = (x, logTop) => ({ start: [x, logTop - 22], end: [x, logTop + 14], isShort: false, bend: [[x, logTop - 10], [x, logTop]] });
+
+const wayOf = ({ start, bend, end }) => `M${start} C${[...bend, end].join(" ")}`;
+
+const FlightCurve = ({ flight, curve }) => {
+  const { isShort } = curve;
   const ageClass = flight.isNew ? "new" : "old";
-  const way = `M${start} C${[...bend, end].join(" ")}`;
+  const way = wayOf(curve);
   return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${way} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />
     ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
 };
@@ -185,7 +193,7 @@ function flightLabels(flights, width) {
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
     const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
-    let x = curve.end[0] + 8;
+    let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const other of labels) if (Math.abs(other.y - y) < 28 && x < other.x + other.width && other.x < x + labelWidth) x = other.x + other.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
   }

@@ -26,7 +26,7 @@ export function Producers() {
   const judgedTransactions = said && !askedFact.value ? said.verdict.partitions.flatMap((judged) => judged.open_txns) : [];
   return html`<table class="wide producers"><caption>Producers</caption>
     <thead><tr><th colspan="4" scope="colgroup">the partition says</th><th colspan="4" scope="colgroup">the coordinator says</th></tr>
-      <tr><th>partition</th><th>epoch</th><th>last sequence</th><th>open since</th><th>transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th></tr></thead>
+      <tr><th>partition</th><th>epoch</th><th>last sequence</th><th>open since</th><th class="coordinator">transactional id</th><th>state at the coordinator</th><th>epoch</th><th>lists it</th></tr></thead>
     ${sortedProducers.length === 0 && html`<tbody><tr><td colspan="8">none</td></tr></tbody>`}
     ${sortedProducers.slice(0, SHOWN_PRODUCERS_MAX).map(([pid, entries]) => {
       const [id, entry] = entryByProducerId.get(pid) ?? ["-", null];

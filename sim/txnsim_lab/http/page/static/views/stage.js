@@ -9,8 +9,8 @@ import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.
 import { html } from "../html.js";
 import { SHOWN_MAX, clientsAt, coordinated, busyIds, highWatermark, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { tapeOf } from "../tape.js";
-import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
+import { tapeOf, transactionLabel } from "../tape.js";
+import { PICTURE_LOGS_MAX, isByOperator, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -32,7 +32,7 @@ export function Stage() {
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
       ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(now, order)} />`}
-      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}</div>`}
+      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(now, order))} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${order} />
@@ -115,20 +115,35 @@ function MoreNames({ names, label, id, choice }) {
 
 // The story
 
-function Story({ index }) {
+/** The marker with which an operator has ended a transaction on a partition after the last step of the story; undefined if none. */
+function repairAfterStory({ now, index }, tp) {
+  const lastNote = storyNotes().at(-1);
+  if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
+  return tapeOf(tp, index, now.logs[tp]).cells.findLast((cell) => cell.isMarker && cell.n > lastNote && isByOperator(cell.n));
+}
+
+function Story({ index, repair }) {
   const noteIndices = storyNotes();
   const listRef = useRef(null);
   const shownStep = stepAt(index)?.number ?? 0;
   useEffect(() => {
     const listElement = listRef.current;
-    const currentItem = listElement?.querySelector(".now");
-    if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
-  }, [shownStep, noteIndices.length, isPresenting.value]);
+    if (!listElement) return undefined;
+    const showCurrentStep = () => {
+      const currentItem = listElement.querySelector(".now");
+      if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
+    };
+    const sizeObserver = new ResizeObserver(showCurrentStep); // a notice above takes room from the list
+    sizeObserver.observe(listElement); // shows it at once, too
+    showCurrentStep();
+    return () => sizeObserver.disconnect();
+  }, [shownStep, noteIndices.length, isPresenting.value, Boolean(repair)]);
   if (!noteIndices.length) return null;
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
-    ${noteIndices.map((note, n) => html`<li class=${n + 1 === shownStep ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep ? "step" : undefined}>
+    ${noteIndices.map((note, n) => html`<li class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
+    ${repair && html`<li class="now repair">An operator has written the ${repair.how} marker${repair.t ? ` for ${transactionLabel(repair.t)}` : ""}.</li>`}
     ${nextStep && html`<li class="later">${nextStep.text}</li>`}</ol>
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with verification</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
@@ -270,7 +285,7 @@ function PractiseButton({ again = false, children }) {
       chosenPartition.value = hangs;
       chosenTransactionalId.value = null;
       playHangFromStep(stepsBefore + 1);
-      return "It is made. Here is its first step.";
+      return "It hangs now. This shows how, from its first step.";
     });
   }}>${again ? "Make another one hang" : children}</button>`;
 }
