@@ -277,17 +277,20 @@ const playHang = () => runTask(async () => {
 
 /** A button that makes a transaction hang on the live cluster, and shows it. */
 function PractiseButton({ again = false, children }) {
-  return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
+  const [isBusy, setBusy] = useState(false);
+  return html`<button id="practise" class=${again ? "" : "primary"} aria-busy=${isBusy} onClick=${() => {
     chooseView("stage"); // now: when the answer arrives, the reader may be in another view
     if (traceOrigin.value.kind === "site") return void playHang();
     const stepsBefore = storyNotes().length;
+    if (isBusy) return;
+    setBusy(true);
     void changeCluster(() => postJson("/practise"), ({ hangs }) => {
       chosenPartition.value = hangs;
       chosenTransactionalId.value = null;
       playHangFromStep(stepsBefore + 1);
       return "It hangs now. This shows how, from its first step.";
-    });
-  }}>${again ? "Make another one hang" : children}</button>`;
+    }).finally(() => setBusy(false));
+  }}>${isBusy ? "One is being made …" : again ? "Make another one hang" : children}</button>`;
 }
 
 /** The first screen: one sentence, the hang step by step, and where to go from here. */
