@@ -523,7 +523,7 @@ def standing_summary(
     who waits.
 
     Args:
-        age_ms: Time since its first batch; None if that is deleted or unknown.
+        age_ms: Time since the timestamp of its first batch; None if that is deleted or unknown.
         records_behind: Offsets that read_committed readers don't get.
         readers: Client ids of the consumers that wait; None if unknown.
         share_groups: Share groups that wait; None if unknown.
@@ -531,7 +531,8 @@ def standing_summary(
     offsets = "offset" if records_behind == 1 else "offsets"
     facts = [f"{records_behind} {offsets} withheld from readers"]
     if age_ms is not None:
-        facts.insert(0, f"for {age_text(age_ms)}")
+        # Since when it is open is known by a timestamp only, which the producer has set.
+        facts.insert(0, f"first record stamped {age_text(age_ms)} ago")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
         named = ", ".join(waiters[:NAMED_GROUPS_MAX])
