@@ -26,6 +26,12 @@ PLAY: Final = """async ([name, run]) => {
 }"""
 
 
+PRESSED: Final = """(key) => {
+  dispatchEvent(new KeyboardEvent("keydown", { key }));
+  const { index, said } = __page["store.js"].judgedMoment.value;
+  return [index, Boolean(said)];
+}"""
+"""The event that is shown at once when a key is pressed, and whether it is explained."""
 ONE_IN_FULL: Final = """line => {
   const strips = [...document.querySelectorAll(".believes .strip:not(.partition)")];
   const [first, other] = strips.map((one) => one.innerText.replace(/\\s+/g, " "));
@@ -227,6 +233,20 @@ def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: An
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(".message.released")
         assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+
+
+def test_a_step_that_was_foreseen_or_seen_is_explained_at_once(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Each step said "Reading it again …" first, also one that had just been left."""
+    page = new_page(server.http)
+    play_run(page, "z01", "V-")
+    page.keyboard.press("ArrowLeft")
+    step_end = page.evaluate("__page['stage.js'].stepAt(__sim.at.value).to + 1")
+    next_end = page.evaluate("(index) => __page['stage.js'].stepAt(index).to", step_end)
+    page.wait_for_function("(end) => __page['api.js'].keptExplanationOf(end)", arg=next_end)
+    for key, event_index in (("ArrowRight", next_end), ("ArrowLeft", step_end - 1)):
+        assert page.evaluate(PRESSED, key) == [event_index, True]
 
 
 def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:

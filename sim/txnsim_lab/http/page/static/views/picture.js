@@ -15,12 +15,12 @@ const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrowPicture = () => isSmallScreen.value || hasTwoPictures();
 const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : 660);
 const LEFT_MARGIN = 20;
-const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 112 };
+const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
 const WIDTH_MAX = 720;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 46, TEXT_PADDING = 12;
 const PICTURE_FONT = '14px system-ui, "DejaVu Sans", sans-serif';
-const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18;
+const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18, NARROW_TEXT_LENGTH_MAX = 50;
 
 let measuringContext = null;
 /** The width of a text in pixels. */
@@ -81,8 +81,9 @@ function withoutAxis(cells) {
   });
 }
 
-/** `picture` is what `pictureOf` in picture.js returns for a moment. */
-export function Picture({ picture, label = "The picture", isStill = false }) {
+/** `picture` is what `pictureOf` in picture.js returns for a moment. `isStep`: the moment ends a step of a story, so
+ *  what has happened in it is played: a message travels, and what it brings stands there when it has arrived (app.css). */
+export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measured(span, span.text));
@@ -100,21 +101,23 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
     return laidOut;
   });
   const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, places, stateSpans) })).filter(({ curve }) => curve);
-  const applicationText = shortenText(picture.app.text, isNarrow ? 44 : 60);
-  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + AXIS_HEIGHT}`}>
+  const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
+  const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
+  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + (isNarrow ? 0 : AXIS_HEIGHT)}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class="app" x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${places[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? places[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
-    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}</text>
-    ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${[stateSpans.at(-1)?.full, picture.coordinator.text].filter(Boolean).join(": ")}</text>` : html`
+    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
+    ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
+      ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
       <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
-    ${logs.map((log) => html`<${LogPicture} key=${log.tp} log=${log} arrows=${flights.map(({ curve }) => curve).filter(({ end, isShort }) => !isShort && end[1] === log.top + 14)} isStill=${isStill} />`)}
+    ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
 }
@@ -133,22 +136,24 @@ function shownTicks(labels, places) {
 const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><text class=${textKind} x=${x + TEXT_PADDING} y=${y + 22}>${span.shown}${span.shown !== span.full && html`<title>${span.full}</title>`}</text>`;
 
 /** A key that changes when a flight changes: a new element is animated (app.css), unless motion is unwanted. */
-const flightKey = ({ kind, log = 0, how, isNew }) => `${kind} ${log} ${how} ${isNew}`;
+const flightKey = ({ kind, log = 0, how, isNew, to }) => `${kind} ${log} ${how} ${isNew} ${to?.number}`;
+
+/** The numbers of the batches of a log that messages have just brought. */
+const newArrivals = (flights, logIndex) => flights.filter(({ isNew, how, to }) => isNew && how === "delivered" && to?.log === logIndex).map(({ to }) => to.number);
 
 /** Attributes that make a batch a link to the event that wrote it; none in a picture that belongs to no run. */
 const batchLinkAttributes = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => goToEvent(indexOfPosition(cell.i)), onKeyDown: (e) => e.key === "Enter" && goToEvent(indexOfPosition(cell.i)) });
 
-function LogPicture({ log, arrows, isStill }) {
+function LogPicture({ log, arrivals, isStill }) {
   const cellY = log.top + 16;
   const lsoCell = log.cells.find(({ cell }) => cell.isWall);
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
   const leftOutCount = log.count - log.cells.length;
   const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} batches shown` : ""}`;
-  const captionX = Math.max(0, ...arrows.map(({ end }) => end[0] + 20)); // so that no curve crosses the caption
-  return html`<g class="log"><text class="cap" x=${captionX && captionX + textWidth(logCaption, true) < log.width ? captionX : 0} y=${log.top + 8}>${logCaption}</text>
+  return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><text class="cap" x="0" y=${log.top + 5}>${logCaption}</text>
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
-    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
+    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""}${arrivals.includes(cell.number) ? " lands" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
       <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + TEXT_PADDING} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + TEXT_PADDING} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + TEXT_PADDING} y=${cellY + 60}>${lines[1]}</text></g>`)}
     <text class="dim" x=${log.endX + 4} y=${cellY + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
     ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
