@@ -275,8 +275,14 @@ function FirstScreen() {
     stop(true);
     setStep((step + steps + HANG_STORY.length) % HANG_STORY.length);
   };
+  const goByArrow = (event) => {
+    const steps = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!steps) return;
+    event.stopPropagation(); // the cluster has no story yet to walk in
+    goBy(steps)();
+  };
   return html`<div class="first"><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
-    <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume}>
+    <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
       <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
       <p class="says">Step ${step + 1} of ${HANG_STORY.length} · ${says}</p>
       <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button>
