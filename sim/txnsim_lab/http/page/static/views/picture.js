@@ -97,7 +97,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
     const laidOut = { sharers: [], ...log, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
-    height += LOG_HEIGHT + (log.isOpen || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
+    height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
   const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, places, stateSpans) })).filter(({ curve }) => curve);

@@ -145,10 +145,10 @@ function Story({ index, repair }) {
   if (!noteIndices.length) return null;
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
-    ${noteIndices.map((note, n) => html`<li class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
+    ${noteIndices.map((note, n) => html`<li data-number=${n + 1} class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
-    ${repair && html`<li class="now repair">An operator has written the ${repair.how} marker${repair.t ? ` for ${transactionLabel(repair.t)}` : ""}.</li>`}
-    ${nextStep && html`<li class="later">${nextStep.text}</li>`}</ol>
+    ${repair && html`<li class="now" data-number="→">An operator has written the ${repair.how} marker${repair.t ? ` for ${transactionLabel(repair.t)}` : ""}.</li>`}
+    ${nextStep && html`<li class="later" data-number=${noteIndices.length + 1}>${nextStep.text}</li>`}</ol>
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
 
