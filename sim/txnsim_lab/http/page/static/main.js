@@ -229,6 +229,10 @@ function startSimulator() {
 effect(() => {
   document.body.classList.toggle("presented", isPresenting.value && shownView.value === "stage");
 });
+effect(() => {
+  void shownView.value; // on a small screen the name of the view may stand outside of the row of names
+  requestAnimationFrame(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }));
+});
 document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);
 // A page that is closed ends its run: the process would wait in vain.

@@ -120,9 +120,12 @@ function logPicture({ now, index, said }, tp, askedFact) {
   const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
   const wrongEnds = new Set(judged?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
   const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEnds.has(`${pid} ${isMarker ? first : endedAt}`);
+  const newestMarker = cells.findLast(({ isMarker }) => isMarker);
+  const repairOffset = newestMarker && isByOperator(newestMarker.n) ? newestMarker.first : null;
+  const isRepaired = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
   const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
   const allCells = [...(far ? [{ cell: far.cell, number: earlier }] : []), ...cells.map((cell, n) => ({ cell, number: earlier + (far ? 1 + far.between : 0) + n }))];
-  const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell));
+  const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell) || isRepaired(cell));
   const shareGroups = askedFact ? [] : said?.words.share_groups[tp] ?? [];
   return {
     tp, where: judged ? brokerText(now, judged.leader_id, judged.is_leader_up) : brokerText(now, partitionLog.leader), end: partitionLog.end, count: earlier + (far ? 1 + far.between : 0) + cells.length,
@@ -130,7 +133,7 @@ function logPicture({ now, index, said }, tp, askedFact) {
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
       title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-      isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
+      ...(isRepaired(cell) && { isRepaired: true }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
     })),
     isOpen: isHeld, bracket: judged?.holder_mark ?? "", isHanging: judged?.holder?.state === "hangs", readers: judged?.reader_mark ?? "",
     ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),

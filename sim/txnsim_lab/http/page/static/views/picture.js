@@ -35,7 +35,7 @@ const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > length
 const measured = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measuredCell = (cell) => {
   const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
-  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
+  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong || cell.isRepaired, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
 };
 
 /** Where each tick of the axis stands: behind the one before, and behind what ends there in each row. */
@@ -53,15 +53,15 @@ function tickPlaces(tickCount, rows) {
 }
 
 /** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches. What
- *  decides stays: where readers stop, and wrong data. */
+ *  decides stays: where readers stop, wrong data, and what an operator has ended. */
 function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
   for (;;) {
     const places = tickPlaces(tickCount, [appSpans, stateSpans, ...cellRows]);
     const endOf = (row) => (row.length ? places[row.at(-1).tick] + row.at(-1).width : 0);
     if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
     const longRow = cellRows.filter((row) => row.length > 2 && row.some(({ isDecisive }) => !isDecisive)).sort((a, b) => b.length - a.length)[0];
-    if (longRow && (longRow.length > 3 || stateSpans.length <= 2)) dropOldest(longRow);
-    else if (stateSpans.length > 2) stateSpans.shift();
+    if (longRow && (longRow.length > 3 || stateSpans.length <= 1)) dropOldest(longRow);
+    else if (stateSpans.length > 1) stateSpans.shift();
     else return;
   }
 }
