@@ -37,11 +37,6 @@ cluster.
 """
 EVENTS_PER_TURN_MAX: Final = 500
 """Number of events sent to a listener before the brokers get their turn."""
-TRACE_BYTES_PER_TURN: Final = 100_000
-"""Bytes of the whole trace that are sent before the brokers get their turn: a millisecond of work.
-On a busy machine each turn waits for the processor. So fewer turns bring a page its long trace
-sooner.
-"""
 LISTENERS_MAX: Final = 32
 BATCHES_PER_TURN_MAX: Final = 8
 """Number of packed batches, of at most 256 events each, sent before the brokers get their turn."""
@@ -122,7 +117,7 @@ class EventRoutes(Noun):
         )
 
     async def _send_chunks(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        for chunk in _joined(chunks, TRACE_BYTES_PER_TURN):
+        for chunk in chunks:
             yield chunk
             await self._pause(0)
 
@@ -313,18 +308,6 @@ class ReportedRoutes(EventRoutes):
         return Response(
             await report(self._cluster, fault_states, first_event=first_event), media_type=TEXT
         )
-
-
-def _joined(pieces: Iterator[bytes], bytes_min: int) -> Iterator[bytes]:
-    """The pieces, joined to chunks of at least so many bytes; the last one may be shorter."""
-    parts: list[bytes] = []
-    for piece in pieces:
-        parts.append(piece)
-        if sum(map(len, parts)) >= bytes_min:
-            yield b"".join(parts)
-            parts.clear()
-    if parts:
-        yield b"".join(parts)
 
 
 class _Packer:

@@ -23,7 +23,6 @@ from txnsim.http._events import (
     EVENTS_PER_TURN_MAX,
     LISTENERS_MAX,
     SILENCE_MS,
-    TRACE_BYTES_PER_TURN,
     EventRoutes,
     ReportedRoutes,
 )
@@ -75,8 +74,6 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
             turns_seen.append(turns)
     other_turns.cancel()
     assert max(map(len, pieces)) < 200_000
-    # Each turn waits on a busy machine: 60,000 events came in 234 of them, and took 12 s.
-    assert min(map(len, pieces[:-1])) >= TRACE_BYTES_PER_TURN
     assert len(pieces) > 20
     assert turns_seen == sorted(set(turns_seen)), "a turn after each piece"
     *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
