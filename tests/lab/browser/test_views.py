@@ -88,7 +88,7 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     play_run(page, "z01", "V-")
     page.keyboard.press("3")
     title = page.inner_text("tr.title.hangs")
-    assert title.startswith("producer 0 app hangs on payments-0: readers get nothing")
+    assert title.startswith("producer 0: A transaction of app hangs on payments-0: readers get")
     halves = page.locator("thead th[scope=colgroup]").all_inner_texts()
     assert halves == ["the partition says", "the coordinator says"]
     page.keyboard.press("2")

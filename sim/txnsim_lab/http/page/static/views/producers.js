@@ -34,7 +34,7 @@ export function Producers() {
       const ofProducer = judgedTransactions.filter(({ producer_id: producerId }) => String(producerId) === pid);
       const unfinished = askedFact.value ? null : said?.verdict.unfinished.find(({ transactional_id: transactionalId }) => transactionalId === id);
       const sentences = [...ofProducer.map(({ headline, reason }) => `${headline}: ${reason}.`), ...(unfinished ? [`${unfinished.headline}.`] : [])];
-      return html`<tbody><tr class=${`title ${ofProducer[0]?.state ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b> ${said ? sentences.join(" ") : error || READING}</th></tr>
+      return html`<tbody><tr class=${`title ${ofProducer[0]?.state ?? ""}`}><th colspan="8" scope="rowgroup"><b>producer ${pid}</b>${said ? (sentences.length ? `: ${sentences.join(" ")}` : "") : `: ${error || READING}`}</th></tr>
         ${entries.map(({ tp, producer }, n) => html`<tr><td><button class="link" onClick=${() => { chosenPartition.value = tp; chooseView("stage"); }}>${tp}</button></td>
           <td>${producer.epoch}</td><td>${producer.seq}</td>
           <td>${producer.first >= 0 ? html`${producer.first} ${producer.i >= 0 && html`<${EventLink} i=${producer.i} />`}` : "-"}</td>
