@@ -74,7 +74,8 @@ function withoutAxis(cells) {
   const widthOf = () => shownCells.reduce((sum, { width }) => sum + width + CELL_GAP, LEFT_MARGIN + 14);
   while (shownCells.length > 1 && widthOf() > pictureWidth()) dropOldest(shownCells);
   let x = LEFT_MARGIN;
-  return shownCells.map((shownCell) => {
+  return shownCells.map((shownCell, n) => {
+    if (n && shownCell.cell.number > shownCells[n - 1].cell.number + 1) x += TICK_GAP; // for the sign that some are left out
     const placedCell = { ...shownCell, x };
     x += shownCell.width + CELL_GAP;
     return placedCell;
@@ -150,7 +151,7 @@ function LogPicture({ log, arrivals, isStill }) {
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
   const leftOutCount = log.count - log.cells.length;
-  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} batches shown` : ""}`;
+  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} ${isNarrowPicture() ? "" : "batches "}shown` : ""}`;
   return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><text class="cap" x="0" y=${log.top + 5}>${logCaption}</text>
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
     ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${cell.number} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""}${arrivals.includes(cell.number) ? " lands" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
