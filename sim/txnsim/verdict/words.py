@@ -73,7 +73,9 @@ def hanging_headline(
         else f"readers get nothing from offset {stands_at} on"
     )
     deleted = _deleted_text(first_offset, log_start)
-    return f"{_sentence_start(name)} hangs on {partition}: {effect}{deleted}"
+    # The transaction hangs: the name of an application alone reads as if the application hung.
+    transaction = name if name.startswith("a ") else f"a transaction of {name}"
+    return f"{_sentence_start(transaction)} hangs on {partition}: {effect}{deleted}"
 
 
 def open_headline(
@@ -521,7 +523,7 @@ def standing_summary(
     who waits.
 
     Args:
-        age_ms: Time since its first batch; None if that is deleted or unknown.
+        age_ms: Time since the timestamp of its first batch; None if that is deleted or unknown.
         records_behind: Offsets that read_committed readers don't get.
         readers: Client ids of the consumers that wait; None if unknown.
         share_groups: Share groups that wait; None if unknown.
@@ -529,14 +531,15 @@ def standing_summary(
     offsets = "offset" if records_behind == 1 else "offsets"
     facts = [f"{records_behind} {offsets} withheld from readers"]
     if age_ms is not None:
-        facts.insert(0, f"for {age_text(age_ms)}")
+        # Since when it is open is known by a timestamp only, which the producer has set.
+        facts.insert(0, f"first record stamped {age_text(age_ms)} ago")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
         named = ", ".join(waiters[:NAMED_GROUPS_MAX])
         unnamed_count = len(waiters) - NAMED_GROUPS_MAX
         facts.append(f"waiting: {named}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}")
     elif readers is not None:
-        facts.append("no reader waits")
+        facts.append("no reader waits now")
     return " · ".join(facts)
 
 

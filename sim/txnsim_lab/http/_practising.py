@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     hanging_example = OnDemand("txnsim_lab.scenario.hanging_example")
 
-PRACTISE_TIMEOUT_MS: Final = 10_000
+PRACTISE_TIMEOUT_MS: Final = 30_000
 
 
 class Practised(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,7 +90,9 @@ class _HangingStory:
         )
         identity = await self._identity()
         await self._begin(identity)
-        self._tell("It sends “late”. The Produce is slow: here a fault rule holds it on its way.")
+        self._tell(
+            "It sends “late”. The Produce request is slow: here a fault rule holds it on its way."
+        )
         hold_rule = FaultRule(
             id=HOLD_RULE_ID,
             point=FaultPoint.CLIENT_REQUEST,
@@ -110,9 +112,9 @@ class _HangingStory:
             await self._abort(identity)
             await self._identity()  # it is given once the ABORT marker is written
             self._tell(
-                "Now “late” arrives, behind the marker. Verification is off, so the leader takes"
-                f" it: {self._name} is open again on {HANGING_PARTITION}. The coordinator does not"
-                " learn of it."
+                "Now “late” arrives, behind the marker. Verification is off: the leader takes it"
+                f" without asking the coordinator. So {self._name} is open again on"
+                f" {HANGING_PARTITION}, and the coordinator does not learn of it."
             )
             self._cluster.injector.release(HOLD_RULE_ID)
             await late_produce

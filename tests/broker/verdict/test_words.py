@@ -188,7 +188,13 @@ def test_an_age_is_told_in_the_largest_unit_that_it_fills(age_ms: int, text: str
 
 def test_a_summary_leaves_out_an_age_that_is_unknown() -> None:
     summary = standing_summary(age_ms=None, records_behind=1, readers=(), share_groups=None)
-    assert summary == "1 offset withheld from readers · no reader waits"
+    assert summary == "1 offset withheld from readers · no reader waits now"
+
+
+def test_a_summary_calls_a_timestamp_one() -> None:
+    """A record may be stamped an hour before it is written: "for 1 h" was said after a second."""
+    summary = standing_summary(age_ms=3_600_000, records_behind=2, readers=(), share_groups=None)
+    assert summary.startswith("first record stamped 1 h ago · 2 offsets withheld")
 
 
 @pytest.mark.parametrize(

@@ -261,12 +261,64 @@ def test_the_first_screen_plays_until_somebody_looks_closely(
     page.wait_for_timeout(3_000)  # longer than a step
     assert page.inner_text(".says") == sentence
     still = new_page(server.http, unfolded=False)
-    still.wait_for_selector(".says:has-text('Step 1 of 6')")
+    still.wait_for_selector(".says:has-text('Step 6 of 6')")  # what it comes to
+    assert still.locator(".drawn .batch.hanging").count() == 1
     still.wait_for_timeout(3_000)
-    assert "Step 1 of 6" in still.inner_text(".says")
+    assert "Step 6 of 6" in still.inner_text(".says")
+    still.click("#playing")
+    still.mouse.move(0, 0)
+    still.evaluate("document.activeElement.blur()")
+    still.wait_for_selector(".says:has-text('Step 1 of 6')")
     assert still.locator(".lesson-choice").count() == 0  # behind one button
     still.click("#all-lessons")
     still.locator(".lesson-choice").first.wait_for()
+
+
+PAUSED: Final = ".drawn * { animation-play-state: paused !important }"
+PLAYED_AT: Final = """(ms) => {
+  const svg = document.querySelector("svg.drawn");
+  for (const animation of svg.getAnimations({ subtree: true })) animation.currentTime = ms;
+  const [dot, batch, reader] = [".record.new + .traveller", ".batch.lands", ".figure"].map((one) =>
+    getComputedStyle(svg.querySelector(one)));
+  const way = dot.fill === "none" ? "not seen" : dot.offsetDistance;
+  return [way, Number(batch.opacity), Number(reader.opacity)];
+}"""
+"""What is seen so many milliseconds after a step was taken: how far the record has travelled, how
+opaque its batch and the reader are. The animations stand still meanwhile.
+"""
+
+
+def test_a_step_is_played_a_request_travels_and_then_its_record_lands(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, reduced_motion="no-preference", bypass_csp=True, unfolded=False)
+    page.add_style_tag(content=PAUSED)
+    play_run(page, "z01", "V-")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(".drawn .flight.held")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".drawn .batch.lands")
+    page.wait_for_selector(".drawn .figure")
+    assert page.evaluate(PLAYED_AT, 0) == ["0%", 0, 0]
+    way, batch, reader = page.evaluate(PLAYED_AT, 450)
+    assert 0 < float(way.removesuffix("%")) < 100
+    assert (batch, reader) == (0, 0)
+    assert page.evaluate(PLAYED_AT, 5_000) == ["not seen", 1, 1]
+    # Event by event nothing is held back.
+    page.keyboard.press(",")
+    page.wait_for_selector(".drawn .log:not(.expects)")
+
+
+def test_nothing_moves_where_motion_is_unwanted(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http, unfolded=False)
+    play_run(page, "z01", "V-")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(".drawn .flight.held")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".drawn .batch.lands")
+    page.wait_for_selector(".drawn .figure")
+    assert page.evaluate("document.getAnimations().length") == 0
+    assert page.evaluate(PLAYED_AT, 0) == ["not seen", 1, 1]
 
 
 def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(

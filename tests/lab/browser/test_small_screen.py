@@ -55,5 +55,23 @@ def test_the_page_fits_a_telephone_and_why_is_a_sheet_from_below(
             ] == []
     page.keyboard.press("1")
     page.wait_for_function(NOW_IS_IN_SIGHT)  # the list is scrolled once it is drawn
+    # The step with its number, then the picture, and one row of controls: it took three.
+    step = page.locator(".story .now")
+    assert step.evaluate("(one) => getComputedStyle(one, '::before').content") == '"6"'
+    picture = page.locator("svg.drawn").bounding_box()
+    assert step.bounding_box()["y"] + step.bounding_box()["height"] <= picture["y"]
+    assert picture["y"] < page.locator("#sheet").bounding_box()["y"]
+    controls = page.locator("footer button:visible").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().y)"
+    )
+    assert len(controls) >= 4
+    assert max(controls) - min(controls) < 2
+    # No curve is drawn here: what is on its way has a line of its own.
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(".drawn .goes.held:has-text('“late”, held 1.2 s')")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#verdict.hangs")
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"small-{theme}.png")

@@ -26,6 +26,12 @@ PLAY: Final = """async ([name, run]) => {
 }"""
 
 
+PRESSED: Final = """(key) => {
+  dispatchEvent(new KeyboardEvent("keydown", { key }));
+  const { index, said } = __page["store.js"].judgedMoment.value;
+  return [index, Boolean(said)];
+}"""
+"""The event that is shown at once when a key is pressed, and whether it is explained."""
 ONE_IN_FULL: Final = """line => {
   const strips = [...document.querySelectorAll(".believes .strip:not(.partition)")];
   const [first, other] = strips.map((one) => one.innerText.replace(/\\s+/g, " "));
@@ -51,7 +57,7 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     assert event_index < page.evaluate("__sim.count.value") - 1
     page.wait_for_selector("#verdict.hangs")
     assert page.inner_text("#verdict h2") == (
-        "✖ app hangs on payments-0: readers get nothing from offset 1 on"
+        "✖ A transaction of app hangs on payments-0: readers get nothing from offset 1 on"
     )
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
@@ -188,7 +194,8 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     difference = page.wait_for_selector("#difference b").inner_text()
     assert difference.startswith("They differ first in step 6.")
     assert difference.endswith(
-        "Without verification: app hangs on payments-0: readers get nothing from offset 1 on."
+        "Without verification: A transaction of app hangs on payments-0: readers get nothing from"
+        " offset 1 on."
         " Transactions v2: Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     own_side, other_side = page.locator(".side").all()
@@ -220,12 +227,28 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
 def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: Any) -> None:
     moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
     for motion in ("no-preference", "reduce"):
-        page = new_page(server.http, reduced_motion=motion)
+        page = new_page(server.http, reduced_motion=motion, bypass_csp=True)
+        # They stand still: who looks late would find that they have ended.
+        page.add_style_tag(content="*, *::before { animation-play-state: paused !important }")
         play_run(page, "z01", "V-")
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(".message.released")
         assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+
+
+def test_a_step_that_was_foreseen_or_seen_is_explained_at_once(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    """Each step said "Reading it again …" first, also one that had just been left."""
+    page = new_page(server.http)
+    play_run(page, "z01", "V-")
+    page.keyboard.press("ArrowLeft")
+    step_end = page.evaluate("__page['stage.js'].stepAt(__sim.at.value).to + 1")
+    next_end = page.evaluate("(index) => __page['stage.js'].stepAt(index).to", step_end)
+    page.wait_for_function("(end) => __page['api.js'].keptExplanationOf(end)", arg=next_end)
+    for key, event_index in (("ArrowRight", next_end), ("ArrowLeft", step_end - 1)):
+        assert page.evaluate(PRESSED, key) == [event_index, True]
 
 
 def test_past_and_present_are_told_apart(server: TxnsimServer, new_page: Any) -> None:
@@ -309,7 +332,7 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    expect_said("It is made. Here is its first step.")
+    expect_said("It hangs now. This shows how, from its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest = json.load(answer)["at"]

@@ -282,6 +282,18 @@ def test_a_stream_that_is_behind_says_how_far(fresh_server: TxnsimServer, new_pa
     assert page.locator(".link-state.live").count() == 0
 
 
+def test_who_looks_back_is_told_that_and_not_that_the_page_is_behind(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http)
+    make_hang(page)
+    page.wait_for_selector("[data-verdict=hangs]")
+    page.evaluate("__page['player.js'].goToStep(2)")
+    page.wait_for_selector(".link-state:has-text('events have come since')")
+    assert "behind" not in page.inner_text(".link-state")
+    assert int(page.get_attribute("#verdict", "data-lag")) > 0
+
+
 ROWS: Final = """() => Object.fromEntries(
   [...document.querySelectorAll("[data-partition]")].map(({ dataset }) => [
     dataset.partition, [dataset.readers.replace(/\\d+ s$/, "N s"), dataset.leader]]))"""

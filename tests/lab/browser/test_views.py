@@ -66,6 +66,21 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
     assert page.locator(".held-of").first.locator("path").count() == 2
 
 
+def test_a_view_with_nothing_in_it_says_what_will_stand_there_and_leads_to_it(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, unfolded=False)
+    page.wait_for_selector(".link-state.live")
+    for key, title in (("2", "No transactional id yet"), ("3", "No producer has written yet")):
+        page.keyboard.press(key)
+        page.wait_for_selector(f".nothing h2:has-text('{title}')")
+        assert page.locator(".nothing p").first.inner_text().endswith(".")
+    page.click(".nothing #practise")
+    page.wait_for_selector(".story .now")
+    page.keyboard.press("3")
+    page.wait_for_selector("table.producers")
+
+
 def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     server: TxnsimServer, new_page: Any
 ) -> None:
@@ -73,7 +88,7 @@ def test_producers_stand_in_two_halves_and_every_move_of_the_machine_is_drawn(
     play_run(page, "z01", "V-")
     page.keyboard.press("3")
     title = page.inner_text("tr.title.hangs")
-    assert title.startswith("producer 0 app hangs on payments-0: readers get nothing")
+    assert title.startswith("producer 0: A transaction of app hangs on payments-0: readers get")
     halves = page.locator("thead th[scope=colgroup]").all_inner_texts()
     assert halves == ["the partition says", "the coordinator says"]
     page.keyboard.press("2")

@@ -69,6 +69,9 @@ def test_two_runs_differ_first_where_one_hangs() -> None:
     assert all(row.left is None or row.right is None or row.text for row in compared.rows)
     assert compared.first is not None
     assert compared.rows[compared.first.row].text.startswith("The held request is released.")
-    assert compared.first.left == "app hangs on payments-0: readers get nothing from offset 1 on."
+    assert (
+        compared.first.left
+        == "A transaction of app hangs on payments-0: readers get nothing from offset 1 on."
+    )
     assert compared.first.right == "Produce is refused with INVALID_PRODUCER_EPOCH."
     assert run_difference(left, left).first is None

@@ -411,6 +411,39 @@ export function askExplanation(runOrigin, position, signal) {
   return askServer(`/explain?${explainParameters}`, { signal });
 }
 
+/** Explanations of events before the newest, by the origin of their trace and by position: what is past stays as it was. */
+const keptExplanations = new WeakMap();
+const KEPT_EXPLANATIONS_MAX = 24;
+/** Of a longer trace the next step is not asked for before somebody goes there: the server reads the trace anew for it. */
+const FORESEEN_EVENTS_MAX = 20_000;
+
+function keepExplanation(askedOrigin, pastExplanation) {
+  const keptByPosition = keptExplanations.get(askedOrigin) ?? new Map();
+  keptExplanations.set(askedOrigin, keptByPosition.set(pastExplanation.at, { ...pastExplanation, isNewest: false }));
+  if (keptByPosition.size > KEPT_EXPLANATIONS_MAX) keptByPosition.delete(keptByPosition.keys().next().value);
+}
+
+export const keptExplanationOf = (index) => keptExplanations.get(traceOrigin.value)?.get(events[index]?.i);
+
+/** Show the explanation of an event under the cursor at once, if it is kept. Whether it is. */
+export function showKeptExplanation(index) {
+  const keptExplanation = cursorIndex.value === null ? undefined : keptExplanationOf(index);
+  if (!keptExplanation) return false;
+  cancelExplanation();
+  explanation.value = keptExplanation;
+  return true;
+}
+
+/** Ask about the end of the next step of the story, so that it is explained when somebody goes there. */
+async function foreseeNextStep(askedOrigin, index, signal) {
+  const nextIndex = (stepAt(index)?.to ?? Infinity) + 1;
+  if (isSite || nextIndex >= events.length || events.length > FORESEEN_EVENTS_MAX) return;
+  const { to } = stepAt(nextIndex);
+  if (keptExplanationOf(to)) return;
+  const nextExplanation = await askExplanation(askedOrigin, events[to].i, signal).catch(() => null); // it is asked again when somebody is there
+  if (nextExplanation) keepExplanation(askedOrigin, nextExplanation);
+}
+
 /** Show an explanation; where events arrive by themselves, together with the next drawing. */
 function showExplanation(askedOrigin, newExplanation, signal) {
   const isOriginShown = () => askedOrigin === traceOrigin.value;
@@ -439,6 +472,9 @@ export async function explainEvent(index) {
   try {
     const newExplanation = await askExplanation(askedOrigin, event.i, signal);
     showExplanation(askedOrigin, { ...newExplanation, isNewest: isAtNewest && newExplanation.at === event.i }, signal);
+    if (isAtNewest) return;
+    keepExplanation(askedOrigin, newExplanation);
+    void foreseeNextStep(askedOrigin, index, signal);
   } catch (error) {
     if (eventCount.value) showExplanation(askedOrigin, { at: event.i, partitions: [], open: [], error: error.message }, signal);
   }

@@ -4,7 +4,7 @@
 import { render } from "preact";
 import { effect, signal } from "@preact/signals";
 import { followAddress } from "./address.js";
-import { isRunLinked, explainEvent, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
+import { isRunLinked, explainEvent, showKeptExplanation, leaveRun, followLiveTrace, followPresent, openSession, startRecording, showRunOfFile, showPackedRuns } from "./api.js";
 import { html } from "./html.js";
 import { KEY_BINDINGS, onKey, toggleOverlay, availableViews } from "./keys.js";
 import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./player.js";
@@ -77,7 +77,7 @@ const isBeforeNewest = () => cursorIndex.value !== null && shownIndex.value < ev
 function BackToNow() {
   if (!isBeforeNewest()) return null;
   const shownStep = stepAt(shownIndex.value);
-  return html`<button id="past" class="past-of" onClick=${goToNewest}>You look at ${shownStep ? `step ${shownStep.number}` : `event #${events[shownIndex.value].i}`}. Back to now (l)</button>`;
+  return html`<button id="past" class="past-of" onClick=${goToNewest}><span class="long">You look at ${shownStep ? `step ${shownStep.number}` : `event #${events[shownIndex.value].i}`}. </span>Back to now<span class="long"> (l)</span></button>`;
 }
 
 /** Notices of what the page can't show, why, and what can be done about it. */
@@ -164,7 +164,7 @@ function Scrubber() {
     <button onClick=${() => goToEvent(shownIndex.value + 1)} aria-label="next event">▶</button>
     <button onClick=${() => goToEvent(newestEventIndex())} aria-label="last event">▶|</button>` : ""}
     ${stepCount > 0 && html`<button id="step-back" onClick=${() => goBySteps(-1)}>◀ step</button>`}
-    <button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : stepCount ? "▶ play by steps" : "▶ play"}</button>
+    <button id="play" class=${stepCount ? "primary" : ""} aria-pressed=${isPlaying.value} onClick=${togglePlaying} title="Play, or stand still (Space)">${isPlaying.value ? "❚❚ stop" : html`▶ play${stepCount > 0 && html`<span class="long"> by steps</span>`}`}</button>
     ${stepCount > 0 && html`<button id="step-on" onClick=${() => goBySteps(1)}>step ▶</button>`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${playSpeed.value} onChange=${(e) => (playSpeed.value = Number(e.target.value))}>${PLAY_SPEEDS.map((factor) => html`<option value=${factor}>${factor}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newestIndex} ref=${(el) => { if (el) el.value = Math.max(0, shownIndex.value); }} aria-label="time"
@@ -199,6 +199,7 @@ effect(() => {
   if (traceOrigin.value.moments) return void explainEvent(indexToExplain); // the file holds the explanation
   if (explainTimer && cursorIndex.value === null) return; // the pending question will be about the newest event
   clearTimeout(explainTimer);
+  if (showKeptExplanation(indexToExplain)) return void (explainTimer = 0);
   const waitMs = Math.max(CURSOR_REST_MS, cursorIndex.value === null ? explainStartMs + REST_FACTOR * explainTookMs - performance.now() : 0);
   const newTimer = setTimeout(async () => {
     explainStartMs = performance.now();
@@ -227,6 +228,10 @@ function startSimulator() {
 
 effect(() => {
   document.body.classList.toggle("presented", isPresenting.value && shownView.value === "stage");
+});
+effect(() => {
+  void shownView.value; // on a small screen the name of the view may stand outside of the row of names
+  requestAnimationFrame(() => document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }));
 });
 document.body.classList.toggle("embedded", isEmbedded);
 addEventListener("keydown", onKey);

@@ -46,7 +46,7 @@ export function Cluster() {
       })}</tbody></table>
     ${partitionLogs.length > PARTITION_ROWS_MAX && html`<${PartitionBoxes} logs=${partitionLogs} replicas=${partitionReplicas} />`}
     <table class="wide"><caption>Partitions</caption><thead><tr><th>partition</th><th>leader</th><th>replicas</th><th>in sync</th><th>epoch</th><th>move the leader to</th></tr></thead><tbody>
-      ${partitionRows.length === 0 && html`<tr><td colspan="6">${partitionLogs.length ? "choose one above" : "none"}</td></tr>`}
+      ${partitionRows.length === 0 && html`<tr><td colspan="6">${partitionLogs.length ? "choose one above" : "none yet: they come with the first topic"}</td></tr>`}
       ${partitionRows.map(([tp, log]) => {
         const dashIndex = tp.lastIndexOf("-");
         const topicPartition = { topic: tp.slice(0, dashIndex), partition: Number(tp.slice(dashIndex + 1)) };

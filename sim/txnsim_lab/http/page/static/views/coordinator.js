@@ -7,6 +7,7 @@ import { owedBy } from "../reducer.js";
 import { shownIndex, events, stateMovesOf, shownState, chosenTransactionalId, shownCausesOf } from "../store.js";
 import { millisecondsText } from "../words.js";
 import { EventLink } from "./event.js";
+import { NothingYet } from "./practise.js";
 
 const STATE_BOXES = {
   Empty: [20, 160], Ongoing: [230, 160], PrepareCommit: [450, 60], PrepareAbort: [450, 260],
@@ -29,7 +30,7 @@ const BOX_WIDTH = 140, BOX_HEIGHT = 36;
 export function Coordinator() {
   const { now } = shownState.value;
   const transactionalIds = Object.keys(now.transactions).sort();
-  if (!transactionalIds.length) return html`<p class="hint">No transactional id yet: a client gets one with InitProducerId.</p>`;
+  if (!transactionalIds.length) return html`<${NothingYet} title="No transactional id yet">A producer gets one with its first request, InitProducerId. Then the states of its transactions are drawn here, with what caused the last change.<//>`;
   const shownId = transactionalIds.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : transactionalIds[0];
   const coordinatorEntry = now.transactions[shownId];
   const moveIndices = stateMovesOf(shownId);

@@ -109,7 +109,7 @@ export function Faults() {
   return html`
     <table class="wide"><caption>Fault rules in force</caption><thead><tr><th>rule</th><th>point</th><th>action</th>
       <th>matched</th><th>struck</th><th>held</th><th>do</th></tr></thead><tbody>
-      ${armedRules.length === 0 && html`<tr><td colspan="7">none</td></tr>`}
+      ${armedRules.length === 0 && html`<tr><td colspan="7">none: every message takes its way unhindered</td></tr>`}
       ${armedRules.map(([id, armedRule]) => html`<tr><td>${id}</td><td>${armedRule.point}</td><td>${armedRule.action}</td><td>${armedRule.matched}</td><td>${armedRule.struck}</td>
         <td>${armedRule.held ? html`<b>${armedRule.held} held</b>` : 0}</td><td>${canChangeCluster.value && html`
           <button onClick=${() => changeCluster(() => releaseRule(id), `What ${id} held goes on.`)}>Release<span class="sr"> ${id}</span></button>

@@ -42,7 +42,7 @@ export function Lanes() {
   const hangingTransactions = new Set(open.filter((verdict) => verdict.verdict === "hanging").map((verdict) => `${verdict.partition} ${verdict.producer_id}`));
   const sharedProperties = { x: xOfColumn, row: yOfLane, end: laneDrawing.events.length, step: columnWidth };
   return html`
-    <div class="bar"><span role="status">${laneDrawing.events.length ? `${laneDrawing.events.length} events, from ${millisecondsText(laneDrawing.events[0])} to ${millisecondsText(laneDrawing.events.at(-1))}` : "No event to draw."}</span>
+    <div class="bar"><span role="status">${laneDrawing.events.length ? `${laneDrawing.events.length} events, from ${millisecondsText(laneDrawing.events[0])} to ${millisecondsText(laneDrawing.events.at(-1))}` : "No event to draw yet. What clients and brokers send each other will stand here, a lane for each."}</span>
       <span><button id="farther" disabled=${zoomLevel.value === 0} onClick=${() => zoomBy(-1)}>− farther</button> <button id="nearer" disabled=${zoomLevel.value === COLUMN_WIDTHS.length - 1} onClick=${() => zoomBy(1)}>+ nearer</button></span>
       <label><input type="checkbox" id="housekeeping" checked=${showsHousekeeping.value} onChange=${(e) => (showsHousekeeping.value = e.target.checked)} /> housekeeping, too</label></div>
     <div class="lanes"><div class="lane-names" aria-hidden="true" style=${{ paddingTop: `${LANES_TOP}px` }}>${laneDrawing.lanes.map((name) => html`<div title=${name} style=${{ height: `${LANE_HEIGHT}px` }}>${laneTitle(name)}</div>`)}</div>

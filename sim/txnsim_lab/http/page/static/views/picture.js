@@ -15,12 +15,12 @@ const hasTwoPictures = () => Boolean(comparison.value && lesson.value);
 const isNarrowPicture = () => isSmallScreen.value || hasTwoPictures();
 const pictureWidth = () => (isSmallScreen.value ? 380 : hasTwoPictures() ? 470 : 660);
 const LEFT_MARGIN = 20;
-const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 112 };
+const TOPS = { app: 14, coordinator: 84, log: 204 }, NARROW_TOPS = { app: 14, coordinator: 60, log: 130 };
 const SPAN_HEIGHT = 34, CELL_HEIGHT = 70, LOG_HEIGHT = 106, READERS_HEIGHT = 56, SHARER_HEIGHT = 22, AXIS_HEIGHT = 22;
 const WIDTH_MAX = 720;
 const CELL_GAP = 8, TICK_GAP = 12, TICK_LABEL_WIDTH = 46, TEXT_PADDING = 12;
 const PICTURE_FONT = '14px system-ui, "DejaVu Sans", sans-serif';
-const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18;
+const TEXT_LENGTH_MAX = 34, CELL_TEXT_LENGTH_MAX = 18, NARROW_TEXT_LENGTH_MAX = 50;
 
 let measuringContext = null;
 /** The width of a text in pixels. */
@@ -35,7 +35,7 @@ const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > length
 const measured = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
 const measuredCell = (cell) => {
   const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
-  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
+  return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong || cell.isRepaired, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
 };
 
 /** Where each tick of the axis stands: behind the one before, and behind what ends there in each row. */
@@ -53,15 +53,15 @@ function tickPlaces(tickCount, rows) {
 }
 
 /** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches. What
- *  decides stays: where readers stop, and wrong data. */
+ *  decides stays: where readers stop, wrong data, and what an operator has ended. */
 function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
   for (;;) {
     const places = tickPlaces(tickCount, [appSpans, stateSpans, ...cellRows]);
     const endOf = (row) => (row.length ? places[row.at(-1).tick] + row.at(-1).width : 0);
     if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
     const longRow = cellRows.filter((row) => row.length > 2 && row.some(({ isDecisive }) => !isDecisive)).sort((a, b) => b.length - a.length)[0];
-    if (longRow && (longRow.length > 3 || stateSpans.length <= 2)) dropOldest(longRow);
-    else if (stateSpans.length > 2) stateSpans.shift();
+    if (longRow && (longRow.length > 3 || stateSpans.length <= 1)) dropOldest(longRow);
+    else if (stateSpans.length > 1) stateSpans.shift();
     else return;
   }
 }
@@ -74,15 +74,17 @@ function withoutAxis(cells) {
   const widthOf = () => shownCells.reduce((sum, { width }) => sum + width + CELL_GAP, LEFT_MARGIN + 14);
   while (shownCells.length > 1 && widthOf() > pictureWidth()) dropOldest(shownCells);
   let x = LEFT_MARGIN;
-  return shownCells.map((shownCell) => {
+  return shownCells.map((shownCell, n) => {
+    if (n && shownCell.cell.number > shownCells[n - 1].cell.number + 1) x += TICK_GAP; // for the sign that some are left out
     const placedCell = { ...shownCell, x };
     x += shownCell.width + CELL_GAP;
     return placedCell;
   });
 }
 
-/** `picture` is what `pictureOf` in picture.js returns for a moment. */
-export function Picture({ picture, label = "The picture", isStill = false }) {
+/** `picture` is what `pictureOf` in picture.js returns for a moment. `isStep`: the moment ends a step of a story, so
+ *  what has happened in it is played: a message travels, and what it brings stands there when it has arrived (app.css). */
+export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
   const tops = isNarrow ? NARROW_TOPS : TOPS;
   const appSpans = picture.app.spans.map((span) => measured(span, span.text));
@@ -96,24 +98,27 @@ export function Picture({ picture, label = "The picture", isStill = false }) {
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
     const laidOut = { sharers: [], ...log, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
-    height += LOG_HEIGHT + (log.isOpen || picture.logs.length === 1 ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
+    height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
   const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, places, stateSpans) })).filter(({ curve }) => curve);
-  const applicationText = shortenText(picture.app.text, isNarrow ? 44 : 60);
-  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + AXIS_HEIGHT}`}>
+  const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
+  const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
+  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + (isNarrow ? 0 : AXIS_HEIGHT)}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class="app" x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${places[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? places[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
-    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}</text>
-    ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${[stateSpans.at(-1)?.full, picture.coordinator.text].filter(Boolean).join(": ")}</text>` : html`
+    <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
+    ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
+      ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
+      ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
       <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
-    ${logs.map((log) => html`<${LogPicture} key=${log.tp} log=${log} arrows=${flights.map(({ curve }) => curve).filter(({ end, isShort }) => !isShort && end[1] === log.top + 14)} isStill=${isStill} />`)}
+    ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
 }
@@ -132,22 +137,24 @@ function shownTicks(labels, places) {
 const Span = ({ span, kind, textKind, x, y, endX, round }) => html`<rect class=${kind} x=${x} y=${y} width=${Math.max(8, endX - x)} height=${SPAN_HEIGHT} rx=${round} /><text class=${textKind} x=${x + TEXT_PADDING} y=${y + 22}>${span.shown}${span.shown !== span.full && html`<title>${span.full}</title>`}</text>`;
 
 /** A key that changes when a flight changes: a new element is animated (app.css), unless motion is unwanted. */
-const flightKey = ({ kind, log = 0, how, isNew }) => `${kind} ${log} ${how} ${isNew}`;
+const flightKey = ({ kind, log = 0, how, isNew, to }) => `${kind} ${log} ${how} ${isNew} ${to?.number}`;
+
+/** The numbers of the batches of a log that messages have just brought. */
+const newArrivals = (flights, logIndex) => flights.filter(({ isNew, how, to }) => isNew && how === "delivered" && to?.log === logIndex).map(({ to }) => to.number);
 
 /** Attributes that make a batch a link to the event that wrote it; none in a picture that belongs to no run. */
 const batchLinkAttributes = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => goToEvent(indexOfPosition(cell.i)), onKeyDown: (e) => e.key === "Enter" && goToEvent(indexOfPosition(cell.i)) });
 
-function LogPicture({ log, arrows, isStill }) {
+function LogPicture({ log, arrivals, isStill }) {
   const cellY = log.top + 16;
   const lsoCell = log.cells.find(({ cell }) => cell.isWall);
   const bracketX = lsoCell ? Math.max(LEFT_MARGIN, Math.min(lsoCell.x + 8, log.width - textWidth(log.bracket, true))) : log.endX;
   const readerX = lsoCell ? Math.max(10, Math.min(lsoCell.x, bracketX) - 20) : log.endX + 20;
   const leftOutCount = log.count - log.cells.length;
-  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${leftOutCount} of ${log.count} batches not drawn` : ""}`;
-  const captionX = Math.max(0, ...arrows.map(({ end }) => end[0] + 20)); // so that no curve crosses the caption
-  return html`<g class="log"><text class="cap" x=${captionX && captionX + textWidth(logCaption, true) < log.width ? captionX : 0} y=${log.top + 8}>${logCaption}</text>
+  const logCaption = `PARTITION ${shortenText(log.tp)} · ${log.where}${leftOutCount > 0 ? ` · ${log.cells.length} of ${log.count} ${isNarrowPicture() ? "" : "batches "}shown` : ""}`;
+  return html`<g class=${`log${arrivals.length ? " expects" : ""}`}><text class="cap" x="0" y=${log.top + 5}>${logCaption}</text>
     ${log.cells.map(({ cell, x }, n) => cell.number > (n ? log.cells[n - 1].cell.number + 1 : 0) && html`<text class="dim" x=${x - 14} y=${cellY + 40}>…</text>`)}
-    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
+    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${cell.number} class=${`batch ${cell.how}${cell.isWrong ? " wrong-data" : ""}${arrivals.includes(cell.number) ? " lands" : ""} ${hueClassesOf(cell.hue === undefined ? null : cell)}`} ...${batchLinkAttributes(cell, isStill)}>
       <rect x=${x} y=${cellY} width=${width} height=${CELL_HEIGHT} rx="4" /><text class="offset" x=${x + TEXT_PADDING} y=${cellY + 20}>${cell.at}</text><text class="what" x=${x + TEXT_PADDING} y=${cellY + 42}>${lines[0]}</text><text class="whose" x=${x + TEXT_PADDING} y=${cellY + 60}>${lines[1]}</text></g>`)}
     <text class="dim" x=${log.endX + 4} y=${cellY + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
     ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
@@ -166,13 +173,20 @@ function curveOf(flight, logs, places, stateSpans) {
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
   const startX = isRecord ? (places[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? places[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
+  if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
   const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];
-  return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + 46], [end[0], end[1] - 64]] };
+  return { start: [startX, startY], end, isShort: !targetCell, bend: [[startX, startY + (isRecord ? 80 : 46)], [end[0], end[1] - 64]] };
 }
 
-const FlightCurve = ({ flight, curve: { start, bend, end, isShort } }) => {
+/** The way of a marker that an operator sends: from no coordinator. */
+const straightDown = (x, logTop) => ({ start: [x, logTop - 22], end: [x, logTop + 14], isShort: false, bend: [[x, logTop - 10], [x, logTop]] });
+
+const wayOf = ({ start, bend, end }) => `M${start} C${[...bend, end].join(" ")}`;
+
+const FlightCurve = ({ flight, curve }) => {
+  const { isShort } = curve;
   const ageClass = flight.isNew ? "new" : "old";
-  const way = `M${start} C${[...bend, end].join(" ")}`;
+  const way = wayOf(curve);
   return html`<path class=${`flight ${flight.kind} ${ageClass} ${flight.how}`} d=${way} pathLength=${flight.isNew && !isShort && flight.how === "delivered" ? 1 : undefined} marker-end=${isShort ? undefined : `url(#tip-${ageClass})`} />
     ${flight.isNew && html`<circle class="traveller" r="7" style=${{ offsetPath: `path("${way}")` }} />`}`;
 };
@@ -185,7 +199,7 @@ function flightLabels(flights, width) {
     const text = shortenText(flight.label, 30);
     const labelWidth = textWidth(text) + 20;
     const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
-    let x = curve.end[0] + 8;
+    let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
     for (const other of labels) if (Math.abs(other.y - y) < 28 && x < other.x + other.width && other.x < x + labelWidth) x = other.x + other.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
   }

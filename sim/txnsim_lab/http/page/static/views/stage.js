@@ -3,14 +3,13 @@
 // what is due. The verdict stands above (views/verdict.js).
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { effect } from "@preact/signals";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
-import { prefersReducedMotion, isPlaying, readingMs, goToStep } from "../player.js";
+import { prefersReducedMotion, readingMs } from "../player.js";
 import { html } from "../html.js";
 import { SHOWN_MAX, clientsAt, coordinated, busyIds, highWatermark, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
-import { askedFact, canChangeCluster, chooseView, comparison, eventCount, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { tapeOf } from "../tape.js";
-import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
+import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
+import { tapeOf, transactionLabel } from "../tape.js";
+import { PICTURE_LOGS_MAX, isByOperator, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -19,6 +18,7 @@ import { HANG_STORY } from "../hang.js";
 import { CLASS_PLAN } from "../plan.js";
 import { PartitionTable } from "./partitions.js";
 import { Picture } from "./picture.js";
+import { PractiseButton } from "./practise.js";
 import { CoordinatorBelief, readersSentence } from "./strip.js";
 import { Tape } from "./tape.js";
 import { READING } from "./verdict.js";
@@ -32,7 +32,7 @@ export function Stage() {
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
       ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(now, order)} />`}
-      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}</div>`}
+      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(now, order))} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${order} />
@@ -55,9 +55,13 @@ function pictureFocus({ now, index }, order) {
   return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
 
+/** A step with more events is no act of a story: its cluster has gone on. */
+const PLAYED_EVENTS_MAX = 500;
+
 function StagePicture({ shownMoment, order }) {
   const { id, tps } = pictureFocus(shownMoment, order);
-  return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} />`;
+  const step = stepAt(shownMoment.index);
+  return html`<${Picture} picture=${pictureOf(shownMoment, id, tps, askedFact.value)} isStep=${step?.to === shownMoment.index && step.to - step.from < PLAYED_EVENTS_MAX} />`;
 }
 
 /** Messages that are held, owed or under way now; some can be released or dropped. */
@@ -115,22 +119,37 @@ function MoreNames({ names, label, id, choice }) {
 
 // The story
 
-function Story({ index }) {
+/** The marker with which an operator has ended a transaction on a partition after the last step of the story; undefined if none. */
+function repairAfterStory({ now, index }, tp) {
+  const lastNote = storyNotes().at(-1);
+  if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
+  return tapeOf(tp, index, now.logs[tp]).cells.findLast((cell) => cell.isMarker && cell.n > lastNote && isByOperator(cell.n));
+}
+
+function Story({ index, repair }) {
   const noteIndices = storyNotes();
   const listRef = useRef(null);
   const shownStep = stepAt(index)?.number ?? 0;
   useEffect(() => {
     const listElement = listRef.current;
-    const currentItem = listElement?.querySelector(".now");
-    if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
-  }, [shownStep, noteIndices.length, isPresenting.value]);
+    if (!listElement) return undefined;
+    const showCurrentStep = () => {
+      const currentItem = listElement.querySelector(".now");
+      if (currentItem) listElement.scrollTop = currentItem.offsetTop - listElement.offsetTop - Math.max(0, Math.min(currentItem.offsetHeight, listElement.clientHeight - currentItem.offsetHeight)); // the step is visible as a whole, and what came before it
+    };
+    const sizeObserver = new ResizeObserver(showCurrentStep); // a notice above takes room from the list
+    sizeObserver.observe(listElement); // shows it at once, too
+    showCurrentStep();
+    return () => sizeObserver.disconnect();
+  }, [shownStep, noteIndices.length, isPresenting.value, Boolean(repair)]);
   if (!noteIndices.length) return null;
   const nextStep = drivenRun.value?.next;
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
-    ${noteIndices.map((note, n) => html`<li class=${n + 1 === shownStep ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep ? "step" : undefined}>
+    ${noteIndices.map((note, n) => html`<li data-number=${n + 1} class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
-    ${nextStep && html`<li class="later">${nextStep.text}</li>`}</ol>
-    ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with verification</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
+    ${repair && html`<li class="now" data-number="→">An operator has written the ${repair.how} marker${repair.t ? ` for ${transactionLabel(repair.t)}` : ""}.</li>`}
+    ${nextStep && html`<li class="later" data-number=${noteIndices.length + 1}>${nextStep.text}</li>`}</ol>
+    ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }
 
 /** What the application of a transactional id knows of its newest transaction, in the judge's words. */
@@ -233,66 +252,41 @@ export function BootstrapAddress() {
   return address;
 }
 
-/** How many steps the story of a hang has. */
-const HANG_STEP_COUNT = 6;
-
-/** Once all steps of the hang have arrived, show its first step, and play on unless motion is unwanted. */
-function playHangFromStep(stepNumber) {
-  const stopWatching = effect(() => {
-    if (!eventCount.value || storyNotes().length < stepNumber - 1 + HANG_STEP_COUNT) return;
-    queueMicrotask(() => {
-      stopWatching();
-      goToStep(stepNumber);
-      isPlaying.value = !prefersReducedMotion();
-    });
-  });
-}
-
 /** Compare the story without verification with the same story where the leader verifies. */
 const showPrevention = () => runTask(async () => {
   if (await playRun("z01", "V-", "armed")) await compareWithRun("V+");
 });
 
-/** Play the story of a hang on a site, where there is no cluster. */
-const playHang = () => runTask(async () => {
-  if (!(await playRun("z01", "V-", "armed"))) return;
-  goToStep(1);
-  isPlaying.value = !prefersReducedMotion();
-});
-
-/** A button that makes a transaction hang on the live cluster, and shows it. */
-function PractiseButton({ again = false, children }) {
-  return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
-    chooseView("stage"); // now: when the answer arrives, the reader may be in another view
-    if (traceOrigin.value.kind === "site") return void playHang();
-    const stepsBefore = storyNotes().length;
-    void changeCluster(() => postJson("/practise"), ({ hangs }) => {
-      chosenPartition.value = hangs;
-      chosenTransactionalId.value = null;
-      playHangFromStep(stepsBefore + 1);
-      return "It is made. Here is its first step.";
-    });
-  }}>${again ? "Make another one hang" : children}</button>`;
-}
-
 /** The first screen: one sentence, the hang step by step, and where to go from here. */
 function FirstScreen() {
-  const [step, setStep] = useState(0);
-  const [isHeld, hold] = useState(prefersReducedMotion());
+  const [isStopped, stop] = useState(prefersReducedMotion());
+  const [step, setStep] = useState(isStopped ? HANG_STORY.length - 1 : 0); // at rest it shows what it comes to
+  const [isLookedAt, lookAt] = useState(false);
   const [isAll, setAll] = useState(false);
   useEffect(() => {
-    if (isHeld) return undefined;
+    if (isStopped || isLookedAt) return undefined;
     const stepTimer = setTimeout(() => setStep((step + 1) % HANG_STORY.length), readingMs(HANG_STORY[step].says));
     return () => clearTimeout(stepTimer);
-  }, [step, isHeld]);
+  }, [step, isStopped, isLookedAt]);
   const isLive = traceOrigin.value.kind === "live";
   const { says, it } = HANG_STORY[step];
-  const [pause, resume] = [() => hold(true), () => hold(prefersReducedMotion())];
-  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
-    <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume}>
+  const [pause, resume] = [() => lookAt(true), () => lookAt(false)];
+  const goBy = (steps) => () => {
+    stop(true);
+    setStep((step + steps + HANG_STORY.length) % HANG_STORY.length);
+  };
+  const goByArrow = (event) => {
+    const steps = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!steps) return;
+    event.stopPropagation(); // the cluster has no story yet to walk in
+    goBy(steps)();
+  };
+  return html`<div class="first"><h2>A committed or aborted transaction can stay open on a partition. Then consumers of that partition wait for ever.</h2>
+    <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${pause} onMouseLeave=${resume} onFocusIn=${pause} onFocusOut=${resume} onKeyDown=${goByArrow}>
       <${Picture} picture=${it} label="How a transaction hangs" isStill=${true} />
       <p class="says">Step ${step + 1} of ${HANG_STORY.length} · ${says}</p>
-      <p><button onClick=${() => setStep((step + HANG_STORY.length - 1) % HANG_STORY.length)}>◀<span class="sr"> step before</span></button> <button onClick=${() => setStep((step + 1) % HANG_STORY.length)}>▶<span class="sr"> next step</span></button></p></div></div>
+      <p class="player"><button onClick=${goBy(-1)}>◀<span class="sr"> step before</span></button> <button id="playing" onClick=${() => stop(!isStopped)}>${isStopped ? "▶ play" : "❚❚ stop"}</button> <button onClick=${goBy(1)}>▶<span class="sr"> next step</span></button>
+        <span class="dots" aria-hidden="true">${HANG_STORY.map((_, n) => html`<i class=${n <= step ? "passed" : ""}></i>`)}</span></p></div>
     <div class="ways"><p><${PractiseButton}>Watch it happen, step by step (60 s)<//></p>
       <p><${FirstLesson} /></p>
       <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => chooseView("zoo")}>All stories</button></p>

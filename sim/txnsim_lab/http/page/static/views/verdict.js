@@ -32,7 +32,8 @@ function ageOf(lag) {
     return { text: [stoppedText, traceOrigin.value.kind === "live" && behindText].filter(Boolean).join(" · "), isLive: false };
   }
   if (unansweredMs.value > LATE_ANSWER_MS) return { text: [`○ no answer for ${Math.round(unansweredMs.value / 1000)} s`, behindText].filter(Boolean).join(", "), isLive: false };
-  if (cursorIndex.value !== null || lag) return { text: behindText || "you stand still here", isLive: false };
+  if (cursorIndex.value !== null) return { text: lag ? `you look back: ${lag.toLocaleString("en")} ${lag === 1 ? "event has" : "events have"} come since` : "you stand still here", isLive: false };
+  if (lag) return { text: behindText, isLive: false };
   if (lag === null || !present) return { text: CONNECTION_TEXTS.connecting, isLive: false };
   if (!present.is_recording) return { text: `recording stopped at #${present.position}`, isLive: false };
   return { text: `● live, ${(present.tookMs / 1000).toFixed(1)} s behind`, isLive: true };
