@@ -35,8 +35,10 @@ healthy there. In the modes under *Needless in* it is healthy without the switch
 rule suffices. In all other modes the stories do not ask."""
 
 EXPLORATIONS: Final = """\
-What `txnsim explore` has found ([explore.md](explore.md)). The same way is played without the
-switch and with it. The command shows it without; `--on B` plays the other side."""
+Each line is one order of messages of an exploration ([explore.md](explore.md)), played without the
+switch and with it. The command shows it without; `--on B` plays the other side. A commit that gets
+no answer is no anomaly: with `empty_commits_are_ended` a coordinator that does not know of its move
+gives none until it knows."""
 
 
 class SwitchedStory(msgspec.Struct, frozen=True, kw_only=True):

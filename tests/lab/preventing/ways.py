@@ -27,6 +27,10 @@ RESULTS_FILE: Final = Path(__file__).with_name("ways.json")
 
 _LATE_TO_UNLOAD: Final = "begins: the coordinator moves to broker 2, broker 1 has yet to unload it"
 _UNAWARE: Final = "begins: the coordinator moves to broker 1, broker 2 does not know it yet"
+_TWO_MOVES: Final = (
+    "0 begins: broker 3 falls behind; 3 begins: the coordinator moves to broker 2;"
+    " 9 begins: the coordinator moves to broker 3; 10 goes on: broker 3 falls behind"
+)
 _CHECK: Final = "coordinator_checks_leadership"
 _END: Final = "empty_commits_are_ended"
 
@@ -79,14 +83,14 @@ WAYS: Final = (
         base="4.3",
         meaning="a broker dies while it is owed a marker",
     ),
-    WaySwitch(
-        exploration="coordinator-moves",
-        way=(
-            "0 begins: broker 3 falls behind; 3 begins: the coordinator moves to broker 2;"
-            " 9 begins: the coordinator moves to broker 3; 10 goes on: broker 3 falls behind"
-        ),
-        switch="loads_wait_for_replication",
-        meaning="the coordinator moves twice while a replica of its log is behind (z34)",
+    *(
+        WaySwitch(
+            exploration="coordinator-moves",
+            way=_TWO_MOVES,
+            switch=switch,
+            meaning="it moves twice while a replica of its log is behind (z34)",
+        )
+        for switch in ("loads_wait_for_replication", _CHECK, _END)
     ),
     *(
         _stale("stale-coordinator", 0, _LATE_TO_UNLOAD, switch, "it has seen no transaction yet")
@@ -101,9 +105,7 @@ WAYS: Final = (
         for switch in (_CHECK, _END)
     ),
 )
-"""What is played. The ways are those that ``txnsim explore`` prints; z34's is longer than a search
-of minutes reaches.
-"""
+"""What is played: single orders of messages. ``txnsim explore`` searches for such."""
 
 
 def play_both(way_switch: WaySwitch) -> WayResult:
