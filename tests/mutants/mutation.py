@@ -281,8 +281,9 @@ def _surroundings(function: FunctionNode) -> dict[int, tuple[Any, Any]]:
 
 
 def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one that a mutation may change: no assertions, texts, types or log lines. The
-    ``strict`` of a ``zip`` is an assertion, too: nothing depends on it as long as it holds.
+    """The nodes below one that a mutation may change: no assertions, texts, types or log lines.
+    ``assert_never`` is an assertion, too, and so is the ``strict`` of a ``zip``: nothing depends on
+    them as long as they hold.
     """
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "args") and not isinstance(
@@ -301,8 +302,10 @@ def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _says_only(expression: ast.expr) -> bool:
-    """Whether an expression is a docstring or a line of the log."""
+    """Whether an expression is a docstring, a line of the log, or ``assert_never``."""
     if isinstance(expression, ast.Constant):
+        return True
+    if isinstance(expression, ast.Call) and ast.unparse(expression.func) == "assert_never":
         return True
     return (
         isinstance(expression, ast.Call)

@@ -51,7 +51,11 @@ def reject(error: ErrorCode, rule: str) -> ErrorCode:
 
 def pairs(left: list[int], right: list[int]) -> list[tuple[int, int]]:
     assert len(left) < 1_000
-    return list(zip(left, right, strict=True))
+    match left:
+        case list():
+            return list(zip(left, right, strict=True))
+        case _:
+            assert_never(left)
 
 @cache
 def doubled(number: int) -> int:

@@ -261,6 +261,15 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
     assert register(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
 
 
+def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
+    image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
+    next_life = command(BrokerId(4), incarnation=uuid.UUID(int=99))
+    for image_before in (image, begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)):
+        registered = register(image_before, next_life).brokers[BrokerId(4)]
+        assert (registered.alive, registered.in_controlled_shutdown) == (False, False)
+        assert registered.epoch > image_before.offset
+
+
 @pytest.mark.parametrize(
     ("command", "has_session", "error"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -378,6 +378,60 @@ def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
     begun.producers.finish_reload()
     assert cut.follow_high_watermark(390)
     assert begun.producers.state.ended == cut.producers.state.ended
+
+
+def cut_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[PartitionLog, Iterator[int]]:
+    """A log of nine producers that is cut off at 12, after the first of the steps."""
+    monkeypatch.setattr("txnsim.log.producer_state_manager.STEP_BATCHES", 2)
+    log = small_log().log
+    steps = iter(log.begin_truncation(12, now_ms=NOW))
+    assert next(steps) == 2
+    return log, steps
+
+
+def small_log() -> LogDriver:
+    log_driver = LogDriver(follow=False)
+    for pid in range(9):
+        assert log_driver.txn(0, pid=pid) == 0
+        if pid % 3:
+            log_driver.end(committed=pid % 3 == 1, pid=pid)
+    return log_driver
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda log: log.producers.all_producers(),
+        lambda log: log.producers.open_producers(),
+        lambda log: log.producers.open_transaction_of(3),
+        lambda log: log.producers.snapshots_with(12),
+        lambda log: log.snapshot(),
+    ],
+)
+def test_small_steps_leave_what_a_reload_at_once_leaves(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[PartitionLog], object]
+) -> None:
+    cut = small_log().log
+    cut.truncate_to(12, now_ms=NOW)
+    begun, _ = cut_in_small_steps(monkeypatch)
+    assert ask(begun) == ask(cut)
+    assert len(cut.producers.open_producers()) > 1
+    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
+
+
+def test_small_steps_end_where_the_log_is_cut_again_or_emptied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, steps = cut_in_small_steps(monkeypatch)
+    begun.truncate_to(5, now_ms=NOW)
+    assert next(steps, None) is None
+    cut = small_log().log
+    cut.truncate_to(5, now_ms=NOW)
+    assert begun.snapshot() == cut.snapshot()
+    begun, steps = cut_in_small_steps(monkeypatch)
+    begun.restart_at(7, now_ms=NOW)
+    assert next(steps, None) is None
+    assert begun.producers.all_producers() == ()
 
 
 # What a partition remembers of its producers, and how batches and markers change it.

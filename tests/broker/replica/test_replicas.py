@@ -86,6 +86,12 @@ def test_who_may_serve_what(
             assert error_of(answer) is expected
 
 
+def test_the_leader_counts_the_replicas() -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    assert brokers.each[B1].replica_count(TP) == 2
+    assert brokers.each[B1].replica_count(TopicPartition("orders", 1)) == 1
+
+
 def test_each_replica_has_a_log_of_its_own() -> None:
     brokers = Brokers(cluster().with_topic(topic()))
     assert len({id(replicas.hosted[TP]) for replicas in brokers.each.values()}) == 3

@@ -10,6 +10,7 @@ import pytest
 from tests.support.at_once import load_whole
 from tests.support.coordinator import FOO_0, HOME, TID, CoordinatorBench, error_of, identity
 from tests.support.txn_entries import NOW_MS, entry
+from txnsim.coordinators.txn._transition_effects import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.releases import LATEST, Rules
@@ -193,7 +194,7 @@ async def test_a_leader_whose_disk_failed(rules: Rules, error: ErrorCode, sent: 
     coordinator_bench = await bench_awaiting_markers(rules)
     coordinator_bench.sent[0].reply(error)
     await coordinator_bench.settle()
-    coordinator_bench.clock.pass_ms(1_000)
+    coordinator_bench.clock.pass_ms(RETRY_PAUSE_MS)
     await coordinator_bench.settle()
     assert len(coordinator_bench.sent) == sent
     assert coordinator_bench.entry().state is PREPARE_COMMIT

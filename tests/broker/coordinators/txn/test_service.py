@@ -973,6 +973,18 @@ async def test_a_timeout_that_moves_away_is_not_told() -> None:
     assert not coordinator_bench.service._unaborted.tried
 
 
+async def test_a_bug_in_an_abort_by_timeout_is_not_swallowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> ErrorCode:
+        raise ValueError("a bug")
+
+    coordinator_bench, _ = await ongoing()
+    monkeypatch.setattr(coordinator_bench.service._writer.log, "write", fail)
+    with pytest.raises(ValueError, match="a bug"):
+        coordinator_bench.clock.advance(70_000)
+
+
 async def test_a_scan_ends_where_its_partition_moves_away() -> None:
     coordinator_bench = await many_idle()
     coordinator_bench.service.stop()
