@@ -28,6 +28,7 @@ half as long.
 LINE_BYTES_MAX: Final = 1 << 24
 ERROR_TAIL_BYTES: Final = 1_000
 TCP_SCHEME: Final = "tcp://"
+_STANDARD_OUTPUT: Final = 1
 UNSUPPORTED_COMMAND: Final = "UNSUPPORTED_COMMAND"
 
 
@@ -193,6 +194,11 @@ class Driver:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        # asyncio waits until the pipes are closed, too, and a child that left the driver's session
+        # may hold them for ever.
+        self._commands.close()
+        transport = self._process._transport  # type: ignore[attr-defined]  # has no other name
+        transport.get_pipe_transport(_STANDARD_OUTPUT).close()
         await self._process.wait()
         if self._errors is not None:
             self._errors.close()

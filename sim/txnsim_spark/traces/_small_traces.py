@@ -33,6 +33,8 @@ from txnsim_spark.traces.schemas import TABLES, view_of
 
 SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
+PACKED_LINE_BYTES_MAX: Final = 32 << 20
+"""Longest line of a compressed trace, as far as it is unpacked to see how large it is."""
 _PIECE_BYTES: Final = 1 << 20
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _ESCAPED_IN_FOLDERS: Final = frozenset("\"#%'*/:=?\\\x7f{[]^")
@@ -70,11 +72,18 @@ def _unpacked_bytes(trace_file: Path, bytes_max: int) -> int:
     packed_bytes = trace_file.stat().st_size
     if trace_file.suffix != ".gz" or packed_bytes > bytes_max:
         return packed_bytes
-    unpacked_bytes = 0
+    unpacked_bytes = line_bytes = 0
     try:
         with gzip.open(trace_file) as unpacked:
             while unpacked_bytes <= bytes_max and (piece := unpacked.read(_PIECE_BYTES)):
                 unpacked_bytes += len(piece)
+                bytes_after_line = len(piece) - 1 - piece.rfind(b"\n")
+                is_same_line = bytes_after_line == len(piece)
+                line_bytes = bytes_after_line + (line_bytes if is_same_line else 0)
+                if line_bytes > PACKED_LINE_BYTES_MAX:  # Spark's memory would not hold it
+                    raise BadInputError(
+                        f"{trace_file}: a line has more than {PACKED_LINE_BYTES_MAX} bytes"
+                    )
     except (OSError, EOFError, zlib.error) as error:
         raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
     return unpacked_bytes

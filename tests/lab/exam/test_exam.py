@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import inspect
 import json
+import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Final, cast
@@ -206,6 +209,30 @@ def _has_ended(process_id: int) -> bool:
         state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "Z"
     return True
+
+
+def test_a_driver_ends_though_a_child_of_its_holds_the_pipes(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The child has a session of its own, so that it goes on after the driver."""
+    program = (
+        "import subprocess, sys; print(subprocess.Popen("
+        "[sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True).pid,"
+        " flush=True)"
+    )
+
+    async def run_driver() -> int:
+        driver = await Driver.start(f"{sys.executable} -c {shlex.quote(program)}")
+        child_id = int(await driver._answers.readline())
+        await driver.end()
+        return child_id
+
+    child_id = asyncio.run(run_driver())
+    try:
+        gc.collect()
+        assert capfd.readouterr().err == ""
+    finally:
+        os.kill(child_id, signal.SIGKILL)
 
 
 async def test_a_driver_may_listen() -> None:

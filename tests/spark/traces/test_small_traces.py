@@ -61,6 +61,18 @@ def test_a_packed_trace_counts_as_what_comes_out_of_it(
     assert sum(map(len, unpacked)) < 10 << 20, "and it is unpacked no further"
 
 
+def test_a_packed_line_without_an_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_small_traces, "PACKED_LINE_BYTES_MAX", 3 << 20)
+    bomb = tmp_path / "bomb.jsonl.gz"
+    bomb.write_bytes(gzip.compress(brief_lives().encode() + bytes(5 << 20)))
+    assert main(["trace", "analyse", str(bomb)]) == 2
+    assert f"{bomb}: a line has more than" in capsys.readouterr().err
+    bomb.write_bytes(gzip.compress(5 * (bytes(2 << 20) + b"\n")))
+    assert small_files([str(bomb)]) == (bomb,)
+
+
 @pytest.mark.parametrize("damage", ["cut off", "noise", "changed"])
 def test_what_can_t_be_unpacked_is_no_trace(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
