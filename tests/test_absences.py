@@ -226,6 +226,7 @@ CHECKED: Final[dict[tuple[str, str], Callable[[], bool]]] = {
 """Page and beginning of the sentence -> whether it is true."""
 
 OF_A_CASE: Final = {
+    ("docs/which-rule-prevents-what.md", "it has seen no transaction yet"),
     ("docs/checkers.md", "- **Doubt acquits.**"),
     ("docs/contributing/next-release.md", "`kafka-tools:4.4.0` came weeks after"),
     ("docs/contributing/next-release.md", "while there is no jar,"),
