@@ -148,5 +148,5 @@ def _parse_value(value_text: str) -> Any:
     """Parse a number or a boolean, as in a scenario file; other text stays text."""
     try:
         return msgspec.json.decode(value_text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value_text

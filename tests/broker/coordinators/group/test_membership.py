@@ -310,6 +310,7 @@ def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() ->
     run_groups(main, rules=Rules(assignors_run_in_background=True))
 
 
+@pytest.mark.usefixtures("all_levels")
 @pytest.mark.parametrize("is_moved", [True, False])
 def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved: bool) -> None:
     async def main(group_bench: GroupBench) -> None:

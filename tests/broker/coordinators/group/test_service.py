@@ -582,6 +582,7 @@ def refusing_admission(group_bench: GroupBench) -> None:
     group_bench.log.admission = refuse
 
 
+@pytest.mark.usefixtures("all_levels")
 @within(run_groups)
 async def test_an_expiry_that_a_fault_refuses_is_told_once_and_tried_again(
     group_bench: GroupBench,

@@ -455,6 +455,7 @@ async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one(
     assert ShareCoordinatorBench(share_bench.env, partitions=7).coordinator.partitions == 7
 
 
+@pytest.mark.usefixtures("all_levels")
 @within(run)
 async def test_upkeep_that_the_log_refuses_is_told_once(share_bench: ShareCoordinatorBench) -> None:
     await share_bench.initialize()

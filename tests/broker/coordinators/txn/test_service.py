@@ -961,6 +961,7 @@ async def test_lowering_the_level_is_harmless_by_the_text_of_the_kip_alone(
 # Scans whose partition moves
 
 
+@pytest.mark.usefixtures("all_levels")
 async def test_a_timeout_that_moves_away_is_not_told() -> None:
     coordinator_bench, _ = await ongoing()
     coordinator_bench.held_appends = []
