@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from tests.support.at_once import load_whole, read_whole
