@@ -206,7 +206,6 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
                 "(so) => new Set(__samples.map((one) => one.event ?? '')).size > so",
                 arg=samples / 20,
             )
-            rate = page.evaluate("__page['store.js'].eventRate.value")
             samples_taken = page.evaluate("__samples")
             are_of_one_moment(take_samples(page))
             page.context.close()
@@ -225,8 +224,8 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
         if explanation is not None
     }
     assert {event: verdict_by_event[event] for event in compared} == compared
-    # It has compared something.
-    assert rate > 5 * RATE
+    # It has compared something, while very much happened.
+    assert max(compared) - min(compared) > samples
     assert len(compared) > samples / 40
     assert {"hangs", "waits"} <= set(compared.values())
     assert sum(sample["event"] is not None for sample in samples_taken) > samples / 2
