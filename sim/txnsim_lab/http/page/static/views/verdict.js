@@ -53,7 +53,7 @@ export function VerdictBar() {
   const verdict = said?.verdict ?? unrecorded;
   if (traceOrigin.value.kind === "site") return null;
   if (askedFact.value) return html`<section id="verdict" class="verdict asked"><h2>First the question: what do you think?</h2><p>What the cluster comes to is shown when it is answered.</p></section>`;
-  const judgedPosition = said ? position : undefined;
+  const judgedPosition = said ? position : unrecorded?.position ?? undefined;
   if (!verdict) return html`<section id="verdict" class="verdict reading" role="status" aria-busy="true"><h2>${error || READING}</h2><p class="standing"><${Age} position=${judgedPosition} /></p></section>`;
   const gravest = verdict.partitions.find((partition) => partition.headline === verdict.headline);
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
