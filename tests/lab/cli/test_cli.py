@@ -21,6 +21,7 @@ from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES
 from tests.support.bash_completion import completions_of, write_completion
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
+from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
 from txnsim.security.options import TlsFiles
 from txnsim_lab.check.history import History
@@ -324,7 +325,7 @@ def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
 
 
 def test_json_has_every_result(capsys: pytest.CaptureFixture[str]) -> None:
-    assert sat(KNOWS_ITS_NAME, "--json") == 0
+    assert sat(KNOWS_ITS_NAME, "--json") == MISUSE_STATUS  # nothing applied
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert (result["situation"], result["outcome"]) == ("commit-lost", "does not apply")
 
