@@ -15,6 +15,7 @@ from txnsim.releases.rules import Rules
 SOURCES = Path(__file__).parents[3] / "sim" / "txnsim"
 
 TWICE = {
+    "coordinator_checks_leadership": "whether requests ask at all, and the decision itself",
     "client_version_is_kept": "where partitions are added, and where a record is read",
     "transactions_are_verified": "where the coordinator is asked, and where the log takes a batch",
     "offset_commits_are_verified": "the same, of positions",

@@ -185,9 +185,8 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     @staticmethod
     def _too_large_error(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
         is_commit = bool(records) and isinstance(records[0], OffsetCommitted)
-        if is_commit and not shard.release_rules.large_positions_are_server_errors:
-            return _COMMIT_TOO_LARGE
-        return TOO_MUCH
+        has_own_error = is_commit and not shard.release_rules.large_positions_are_server_errors
+        return _COMMIT_TOO_LARGE if has_own_error else TOO_MUCH
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
         """Append records that need not be atomic; each batch takes effect as soon as the log has it

@@ -36,8 +36,8 @@ from txnsim_lab.scenario.catalog import directory
 
 _SITE_PACKAGE: Final = resources.files("txnsim_lab.http.site")
 UNUSED_PACKAGES: Final = (
-    "campaigns.py", "cli", "conformance", "exam", "exploration", "proxy", "referee", "scenarios",
-    "simulation", "testing", "troubleshooting.py",
+    "badge.py", "campaigns.py", "cli", "conformance", "exam", "exploration", "proxy", "referee",
+    "scenarios", "simulation", "testing", "troubleshooting.py",
 )  # fmt: skip
 """Modules of txnsim and its lab that no story needs."""
 KEPT_HTTP_MODULES: Final = (
