@@ -405,7 +405,8 @@ class _ClusterView:
             case OpenTxnStatus.HANGING:
                 state = VerdictState.HANGS
                 headline = words.hanging_headline(
-                    name,
+                    transactional_id,
+                    open_txn.producer_id,
                     partition.partition,
                     first_offset=first_offset,
                     log_start=partition.log_start,
@@ -420,7 +421,8 @@ class _ClusterView:
             case OpenTxnStatus.ALIVE:
                 state = VerdictState.OPEN
                 headline = words.open_headline(
-                    name,
+                    transactional_id,
+                    open_txn.producer_id,
                     partition.partition,
                     first_offset=first_offset,
                     log_start=partition.log_start,

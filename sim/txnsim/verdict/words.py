@@ -36,8 +36,13 @@ def marker_name(*, is_commit: bool) -> str:
     return "COMMIT" if is_commit else "ABORT"
 
 
-def _sentence_start(text: str) -> str:
-    return text[:1].upper() + text[1:] if text.startswith("a ") else text
+def _headline_start(transactional_id: str | None, producer_id: int) -> str:
+    """How a headline that begins with a transaction names it. An id keeps its letters, also one
+    that reads like words.
+    """
+    if transactional_id is None:
+        return f"A transaction of producer {producer_id}"
+    return transactional_id
 
 
 # Headlines: without a full stop
@@ -50,7 +55,8 @@ def healthy_headline(partition: TopicPartition | None = None) -> str:
 
 
 def hanging_headline(
-    name: str,
+    transactional_id: str | None,
+    producer_id: int,
     partition: TopicPartition,
     *,
     first_offset: int,
@@ -60,7 +66,8 @@ def hanging_headline(
     """The headline of a transaction that no marker will end.
 
     Args:
-        name: The transaction.
+        transactional_id: Whose transaction it is; None if no coordinator knows its producer id.
+        producer_id: The producer id of the transaction.
         partition: The partition.
         first_offset: First offset of the transaction.
         log_start: First offset of the log. DeleteRecords may have deleted records of the
@@ -74,15 +81,21 @@ def hanging_headline(
     )
     deleted = _deleted_text(first_offset, log_start)
     # The transaction hangs: the name of an application alone reads as if the application hung.
-    transaction = name if name.startswith("a ") else f"a transaction of {name}"
-    return f"{_sentence_start(transaction)} hangs on {partition}: {effect}{deleted}"
+    owner = f"producer {producer_id}" if transactional_id is None else transactional_id
+    return f"A transaction of {owner} hangs on {partition}: {effect}{deleted}"
 
 
 def open_headline(
-    name: str, partition: TopicPartition, *, first_offset: int, log_start: int
+    transactional_id: str | None,
+    producer_id: int,
+    partition: TopicPartition,
+    *,
+    first_offset: int,
+    log_start: int,
 ) -> str:
+    name = _headline_start(transactional_id, producer_id)
     deleted = _deleted_text(first_offset, log_start)
-    return f"{_sentence_start(name)} is open on {partition} since offset {first_offset}{deleted}"
+    return f"{name} is open on {partition} since offset {first_offset}{deleted}"
 
 
 def _deleted_text(first_offset: int, log_start: int) -> str:

@@ -234,3 +234,24 @@ def test_a_transaction_that_was_committed_is_not_ended_with_kafkas_own_tool() ->
 def test_a_command_for_a_real_kafka_quotes_names() -> None:
     advice = words.real_kafka_advice(TopicPartition("x;touch FILE", 0), 1, is_commit=False)
     assert "--topic 'x;touch FILE' --partition 0" in advice.find_command
+
+
+@pytest.mark.parametrize("transactional_id", ["a b", "a transaction of x"])
+def test_a_transactional_id_keeps_its_letters_in_a_headline(transactional_id: str) -> None:
+    open_headline = words.open_headline(
+        transactional_id, 7, PARTITION, first_offset=1, log_start=0
+    )
+    assert open_headline == f"{transactional_id} is open on t-0 since offset 1"
+    hanging_headline = words.hanging_headline(
+        transactional_id, 7, PARTITION, first_offset=1, log_start=0, stands_at=1
+    )
+    assert hanging_headline.startswith(f"A transaction of {transactional_id} hangs on t-0: ")
+
+
+def test_a_headline_names_the_producer_where_no_coordinator_knows_it() -> None:
+    open_headline = words.open_headline(None, 7, PARTITION, first_offset=1, log_start=0)
+    assert open_headline == "A transaction of producer 7 is open on t-0 since offset 1"
+    hanging_headline = words.hanging_headline(
+        None, 7, PARTITION, first_offset=1, log_start=0, stands_at=None
+    )
+    assert hanging_headline == "A transaction of producer 7 hangs on t-0: open since offset 1"
