@@ -201,11 +201,10 @@ def _lines(
 
 
 def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[str]:
-    from txnsim_lab.exploration.way import text_of_way
+    from txnsim_lab.exploration.way import marked_steps, text_of_way
 
     yield f"{', '.join(anomaly.kinds)}, at {anomaly.ends} ends: {anomaly.because}"
-    for index, step in enumerate(anomaly.steps):
-        yield f"  {'*' if index in anomaly.deviating_steps else ' '} {index + 1:2}  {step}"
+    yield from (f"  {step}" for step in marked_steps(anomaly.steps, anomaly.deviating_steps))
     named = (("--mode", args.mode), ("--as-version", args.as_version))
     choices = [
         *(part for name, value in named if value is not None for part in option(name, value)),

@@ -245,9 +245,8 @@ def _seed_alone(
 def _way_alone(
     designs: Designs, side: Side, args: argparse.Namespace, level: TraceLevel
 ) -> AloneResult:
-    from txnsim_lab.exploration.way import read_way
+    from txnsim_lab.exploration.way import marked_steps, read_way
     from txnsim_lab.referee.pairs import play_way
-    from txnsim_lab.referee.writing import marked_steps
 
     explorations = _explorations(args.explore)
     if len(explorations) != 1:
@@ -255,7 +254,7 @@ def _way_alone(
     way = read_way(args.way)
     replayed, failures = play_way(explorations[0], way, designs, side, trace_level=level)
     return (
-        list(marked_steps(replayed.steps, args.way)),
+        list(marked_steps(replayed.steps, replayed.deviating_steps)),
         list(_as_json(replayed.played.findings)),
         list(failures),
         replayed.played.trace,

@@ -7,7 +7,7 @@ late from then on: it arrives when nothing else is on its way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -61,6 +61,17 @@ class GivenWay:
 def text_of_way(way: Way) -> str:
     """A way as text, for an option of a command."""
     return SEPARATOR.join(f"{deviation.choice_number} {deviation.option_name}" for deviation in way)
+
+
+def marked_steps(steps: Sequence[str], deviating_steps: Collection[int]) -> Iterator[str]:
+    """The steps of a way, numbered; a star where something else happens than on a quiet network.
+
+    Args:
+        steps: All that happens on the way.
+        deviating_steps: Indexes of the steps that do not happen on a quiet network.
+    """
+    for index, step in enumerate(steps):
+        yield f"{'*' if index in deviating_steps else ' '} {index + 1:2}  {step}"
 
 
 def read_way(text: str) -> Way:

@@ -250,6 +250,7 @@ def _side_of_search(
                 way=text_of_way(anomaly.way),
                 deviations=len(anomaly.way),
                 steps=anomaly.steps,
+                deviating_steps=anomaly.deviating_steps,
                 ends=anomaly.ends,
             )
             sightings.setdefault(kind_of(finding), sighting)

@@ -36,6 +36,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     deviations: int = 0
     steps: tuple[str, ...] = ()
     """All that happens on that way."""
+    deviating_steps: tuple[int, ...] = ()
+    """Indexes of the steps that do not happen on a quiet network."""
     ends: int = 1
     """At how many ends of a search it was found."""
 

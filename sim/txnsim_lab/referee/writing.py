@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from typing import Any, Final
 
 from txnsim.shell_text import ShellText, arguments, command_line, option
+from txnsim_lab.exploration.way import marked_steps
 from txnsim_lab.referee.verdict import AnomalyLine, Example, Source, Standing, Verdict
 
 STANDING_WORDS: Final = {
@@ -100,7 +101,9 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
         for example in line.examples:
             sighting = example.sighting(line.kind)
             yield f"  on {example.side}, {example.pair.label}: {sighting.because}"
-            yield from (f"  {step}" for step in marked_steps(sighting.steps, sighting.way))
+            yield from (
+                f"  {step}" for step in marked_steps(sighting.steps, sighting.deviating_steps)
+            )
             yield f"  play it: {command_of(verdict, example, line.kind)}"
     if verdict.refusals:
         yield ""
@@ -113,13 +116,6 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
         yield f"  {cost.mode}, {cost.what}: A {_number(cost.a)}, B {_number(cost.b)}"
     for remark in verdict.remarks:
         yield f"! {remark}"
-
-
-def marked_steps(steps: Sequence[str], way: str) -> Iterator[str]:
-    """The steps of a way, numbered; a star where something else happens than on a quiet network."""
-    deviating = {part.partition(" ")[2] for part in way.split("; ") if part}
-    for number, step in enumerate(steps, 1):
-        yield f"{'*' if step in deviating else ' '} {number:2}  {step}"
 
 
 # JSON
@@ -202,7 +198,7 @@ def _markdown_lines(verdict: Verdict) -> Iterator[str]:
             yield escape(sighting.because)
             yield ""
             yield "```"
-            yield from marked_steps(sighting.steps, sighting.way)
+            yield from marked_steps(sighting.steps, sighting.deviating_steps)
             yield f"$ {command_of(verdict, example, line.kind)}"
             yield "```"
             yield ""
@@ -254,7 +250,7 @@ def _html_parts(verdict: Verdict) -> Iterator[str]:
                 f"<h2>{escape(line.kind)} on {example.side}, {escape(example.pair.label)}</h2>"
                 f"<p>{escape(sighting.because)}"
             )
-            steps = "\n".join(marked_steps(sighting.steps, sighting.way))
+            steps = "\n".join(marked_steps(sighting.steps, sighting.deviating_steps))
             yield f"<pre>{escape(steps)}</pre>" if steps else ""
             yield f"<pre>{escape(command_of(verdict, example, line.kind))}</pre>"
     yield "<h2>What a transaction on two partitions takes</h2><table><tr><th><th>A<th>B"

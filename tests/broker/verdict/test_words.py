@@ -238,9 +238,7 @@ def test_a_command_for_a_real_kafka_quotes_names() -> None:
 
 @pytest.mark.parametrize("transactional_id", ["a b", "a transaction of x"])
 def test_a_transactional_id_keeps_its_letters_in_a_headline(transactional_id: str) -> None:
-    open_headline = words.open_headline(
-        transactional_id, 7, PARTITION, first_offset=1, log_start=0
-    )
+    open_headline = words.open_headline(transactional_id, 7, PARTITION, first_offset=1, log_start=0)
     assert open_headline == f"{transactional_id} is open on t-0 since offset 1"
     hanging_headline = words.hanging_headline(
         transactional_id, 7, PARTITION, first_offset=1, log_start=0, stands_at=1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import ConfigError
-from txnsim_lab.exploration.way import Deviation, GivenWay, read_way, text_of_way
+from txnsim_lab.exploration.way import Deviation, GivenWay, marked_steps, read_way, text_of_way
 
 OPTION_NAMES = st.text(min_size=1).filter(lambda name: "; " not in name and not name.endswith(";"))
 WAYS = st.lists(st.builds(Deviation, st.integers(0, 999), OPTION_NAMES)).map(tuple)
@@ -33,3 +33,13 @@ def test_where_a_way_says_nothing_the_network_is_quiet() -> None:
 def test_a_single_option_is_no_choice() -> None:
     given_way = GivenWay((Deviation(0, "b"),))
     assert (given_way.pick(["a"], 0), given_way.pick(["a", "b"], 0)) == (0, 1)
+
+
+def test_a_star_marks_the_place_of_a_deviation() -> None:
+    """The same message may arrive once in its turn, and once before its turn."""
+    steps = ("a arrives", "b arrives", "a arrives")
+    assert list(marked_steps(steps, (2,))) == [
+        "   1  a arrives",
+        "   2  b arrives",
+        "*  3  a arrives",
+    ]
