@@ -11,7 +11,8 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
-from http.client import HTTPException
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -142,9 +143,8 @@ class ControlPort:
                 f" `txnsim serve` has "
                 "printed, or name its ready file with --ready-file"
             )
-        text = error.read(_ANSWER_BYTES_MAX).decode(errors="replace")
         try:
-            reason = str(json.loads(text)["error"])
+            reason = str(json.loads(_read_refusal(error))["error"])
         except (ValueError, KeyError, TypeError, RecursionError):
             return ControlPortError(
                 f"{self.url} answers {error.code} {error.reason}: is it a control port of txnsim?"
@@ -159,6 +159,19 @@ class ControlPort:
             f"no control port answers at {self.url} ({cause_text}): start one with `txnsim serve "
             f"--http`, or say where it is with --http, {HTTP_VARIABLE} or --ready-file"
         )
+
+
+def _read_refusal(error: HTTPError) -> str:
+    """Read the text of a refusal, as far as it comes. The status has been answered by then: what
+    goes wrong now leaves the refusal what it is. (A program that closes its socket before it has
+    read the whole request resets the connection, and the rest of its answer is lost.)
+    """
+    assert isinstance(error.fp, HTTPResponse)  # what an address of HTTP is answered with
+    text = bytearray()
+    with suppress(OSError, HTTPException):  # what has come by then is the text
+        while len(text) < _ANSWER_BYTES_MAX and (piece := error.fp.read1(1 << 16)):
+            text += piece
+    return text.decode(errors="replace")
 
 
 # Where it is

@@ -16,7 +16,7 @@ import pytest
 
 from tests.broker.cli.control.conftest import Ask
 from tests.support.alone import ROOT
-from tests.support.hostile_brokers import answering, hostile_broker
+from tests.support.hostile_brokers import answering, hostile_broker, resetting_after
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.control._words import duration_ms, key_value, new_topic, topic_partition
 from txnsim.cli.control.port import ControlPortError, add_arguments, port_of
@@ -191,6 +191,25 @@ def test_another_program_at_the_address_is_no_control_port(
     assert printed.out == ""
     assert address in printed.err
     assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("", "answers 404 No: is it a control port of txnsim?"),
+        ('{"error": "there is no', "answers 404 No: is it a control port of txnsim?"),
+        ('{"error": "there is no clock"}', "there is no clock"),
+    ],
+)
+@pytest.mark.parametrize("length", ["", "Content-Length: 900\r\n"])
+def test_a_refusal_is_told_also_where_the_connection_is_reset_behind_it(
+    length: str, body: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The status is known then: nobody is told that no control port answers."""
+    answer = f"HTTP/1.1 404 No\r\n{length}\r\n{body}".encode()
+    with hostile_broker(resetting_after(answer)) as address:
+        assert main(["clock", "show", "--http", f"http://{address}"]) == 1
+    assert complaint in capsys.readouterr().err
 
 
 def test_every_command_that_asks_is_tried() -> None:
