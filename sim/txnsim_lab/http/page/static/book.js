@@ -2,7 +2,7 @@
 // A trace as the page keeps it: its events in order, indices of some kinds of events, and the state after each.
 
 import { LineReader, lineEndOf, decodeText } from "./lines.js";
-import { assigns, endOfLed, follow, idOf, ledLog, newState } from "./reducer.js";
+import { changesState, endAtElection, applyEvent, transactionalIdOf, leaderLogOf, newState } from "./reducer.js";
 
 /** A state is kept every so many events; in a long trace every 2, 4, … times as many. */
 const CHECKPOINT_STEP = 2000;
@@ -14,7 +14,7 @@ const VIOLATION_KIND = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR_NODE = "scenario";
 const WRITE_KINDS = new Set(["log.append", "marker.written"]);
-const needsPayload = (kind) => assigns(kind) || kind === VIOLATION_KIND;
+const needsPayload = (kind) => changesState(kind) || kind === VIOLATION_KIND;
 
 /** A deep copy of a state, which holds plain objects, tables and arrays. */
 export function copyState(value) {
@@ -45,7 +45,7 @@ export const eventsOf = (getTrace) => new Proxy([], {
 export class Trace {
   constructor(header = {}, bytes = new Uint8Array(0)) {
     this.header = header;
-    /** The trace as it arrived, and where the line of each event begins in it. Events of a stream follow as objects. */
+    /** The trace as it arrived, and where the line of each event begins in it. Events of a stream applyEvent as objects. */
     this.bytes = bytes;
     this.lineStarts = new Uint32Array(1024);
     this.lineCount = 0;
@@ -139,26 +139,26 @@ export class Trace {
     if (!eventIndex) this.oldest = event.i;
     if (eventIndex % this.step === 0) this.keepCheckpoint();
     if (WRITE_KINDS.has(event.k)) {
-      if (ledLog(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, eventIndex);
+      if (leaderLogOf(this.newestState, event.node, event.d)) pushIndex(this.writes, event.d.tp, eventIndex);
     } else if (event.k === "node.role") {
       // Truncation by a follower does not count: what it cuts off its own log, its leader never had.
-      if (event.d.role === "leader" && endOfLed(event.d) < (this.newestState.logs[event.d.tp]?.end ?? (this.writes.has(event.d.tp) ? Infinity : 0)) /* a topic that is made again begins anew */) {
+      if (event.d.role === "leader" && endAtElection(event.d) < (this.newestState.logs[event.d.tp]?.end ?? (this.writes.has(event.d.tp) ? Infinity : 0)) /* a topic that is made again begins anew */) {
         pushIndex(this.writes, event.d.tp, eventIndex);
         pushIndex(this.cuts, event.d.tp, eventIndex);
       }
     } else if (event.k === "txn.complete") {
-      const transactionalId = idOf(event.tx);
+      const transactionalId = transactionalIdOf(event.tx);
       pushIndex(this.moves, transactionalId, eventIndex);
       if (event.d.state === "Ongoing" && this.newestState.transactions[transactionalId]?.state !== "Ongoing") this.addTransaction(transactionalId, event.tx, eventIndex);
     } else if (event.k === "snapshot") {
-      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(idOf(tx), tx, eventIndex);
+      for (const { tx, d } of event.d.transactions) if (d.state === "Ongoing" || d.state.startsWith("Prepare")) this.addTransaction(transactionalIdOf(tx), tx, eventIndex);
     } else if (event.k === VIOLATION_KIND) this.violations.push(event);
     else if (event.k === "note") {
       if (event.node === NARRATOR_NODE) this.notes.push(eventIndex);
     } else if (event.k === "msg.hold") this.holds.push(eventIndex);
     else if (event.k === "fault.release") this.releases.push(eventIndex);
     this.newest = event.i;
-    follow(this.newestState, event);
+    applyEvent(this.newestState, event);
   }
 
   /** Add the next transaction of a transactional id: `number` counts those of the id, `hue` all of the trace. */
@@ -182,7 +182,7 @@ export class Trace {
     if (index >= this.length - 1) return this.newestState;
     const checkpointIndex = Math.floor(index / this.step);
     const clusterState = copyState(this.checkpoints[checkpointIndex]);
-    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) follow(clusterState, this.event(eventIndex));
+    for (let eventIndex = checkpointIndex * this.step; eventIndex <= index; eventIndex += 1) applyEvent(clusterState, this.event(eventIndex));
     return clusterState;
   }
 

@@ -3,7 +3,7 @@
 // differ first (txnsim_lab.trace.run_difference).
 
 import { PICTURE_LOGS_MAX, pictureOf } from "./picture.js";
-import { SHOWN_MAX, coordinated, idsOf, messages, partitionsOf, stepAt } from "./stage.js";
+import { SHOWN_MAX, coordinatorBeliefOf, idsOf, messagesAt, partitionsOf, stepAt } from "./stage.js";
 import { getCurrentTrace, events, storyNotes, stateAt, withTrace } from "./store.js";
 import { tapeOf } from "./tape.js";
 
@@ -32,10 +32,10 @@ export const comparedSide = (trace, index, { open, said = null }, likeSide = nul
   const partitionNames = partitionsOf(clusterState, said?.verdict).slice(0, SHOWN_MAX);
   const shownId = transactionalIds.includes(likeSide?.id) ? likeSide.id : transactionalIds[0];
   return {
-    index, now: clusterState, open, id: shownId,
-    drawn: pictureOf({ now: clusterState, index, said }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
-    ids: transactionalIds.map((id) => coordinated(clusterState, id, index)),
+    index, clusterState, open, id: shownId,
+    drawn: pictureOf({ clusterState, index, said }, shownId, partitionNames.slice(0, PICTURE_LOGS_MAX)),
+    ids: transactionalIds.map((id) => coordinatorBeliefOf(clusterState, id, index)),
     logs: partitionNames.map((tp) => ({ tp, log: clusterState.logs[tp], logTape: tapeOf(tp, index, clusterState.logs[tp]) })),
-    messages: messages(clusterState, index, said?.words.markers),
+    messages: messagesAt(clusterState, index, said?.words.markers),
   };
 });

@@ -2,7 +2,7 @@
 // The table of keys, used by the handler, the help and a test. No key acts while somebody types.
 
 import { goBySteps, togglePlaying } from "./player.js";
-import { idOf } from "./reducer.js";
+import { transactionalIdOf } from "./reducer.js";
 import { isSite } from "./site.js";
 import { shownIndex, chooseView, events, runFile, goToEvent, isHelpOpen, indexOfPosition, newestEventIndex, goToNewest, searchQuery, noticeText, isShareOpen, shownEvent } from "./store.js";
 import { hasFailed } from "./words.js";
@@ -38,7 +38,7 @@ const seekEvent = (from, step, isMeant) => {
 };
 const goByEvents = (step) => seekEvent(shownIndex.value, step, () => true);
 const isErrorEvent = (event) => event.k === "log.reject" || event.k === "marker.refused" || hasFailed(event);
-const isOfShownTransaction = (event) => Boolean(event.tx) && idOf(event.tx) === idOf(shownEvent.value?.tx ?? "");
+const isOfShownTransaction = (event) => Boolean(event.tx) && transactionalIdOf(event.tx) === transactionalIdOf(shownEvent.value?.tx ?? "");
 
 export const KEY_BINDINGS = [
   [" ", "play, or stand still", togglePlaying],

@@ -2,10 +2,10 @@
 // What the lanes draw of the events up to an index: a lane for each node, messages between them (also held ones),
 // states of coordinators, open transactions of partitions. An x coordinate is the number of a drawn event.
 
-import { HOUSEKEEPING, OUTSIDERS } from "./stage.js";
+import { HOUSEKEEPING_APIS, OUTSIDERS } from "./stage.js";
 import { newestTransactionAt, transactionOf } from "./tape.js";
 import { events, indexOfPosition, nearestAncestor } from "./store.js";
-import { idOf } from "./reducer.js";
+import { transactionalIdOf } from "./reducer.js";
 import { hasFailed } from "./words.js";
 
 /** At most so many events are examined, and at most so many of them drawn. */
@@ -24,7 +24,7 @@ const isOutsiderClient = (name) => name?.startsWith("client/") && OUTSIDERS.has(
 export function isDrawnByDefault(event) {
   if (UNDRAWN_KINDS.has(event.k) || (event.k === "node.up" && event.t === 0) || isOutsiderClient(event.node) || isOutsiderClient(peerClientOf(event)) || event.node === "onlooker") return false;
   if (!event.k.startsWith("msg.")) return true;
-  return !HOUSEKEEPING.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
+  return !HOUSEKEEPING_APIS.has(event.d.api) && event.d.api !== "AllocateProducerIds" && !(event.k === "msg.send" && !hasFailed(event));
 }
 
 /** The lane of an event: a request is drawn where it is handled. Null for events that have no lane. */
@@ -91,9 +91,9 @@ export function lanesDrawing(index, withHousekeeping) {
       if (causeLane && causeLane !== lane) addArrow(causeLane, lane, causeColumn, x, event.k === "marker.written" ? `${event.d.committed ? "COMMIT" : "ABORT"} marker` : "");
     }
     if (event.k === "txn.complete") {
-      const stateKey = `${lane} ${idOf(event.tx)}`;
+      const stateKey = `${lane} ${transactionalIdOf(event.tx)}`;
       if (lastStateBars.has(stateKey)) lastStateBars.get(stateKey).x1 = x;
-      const stateBar = { lane: addLane(lane), x0: x, x1: null, text: event.d.state, id: idOf(event.tx), t: transaction };
+      const stateBar = { lane: addLane(lane), x0: x, x1: null, text: event.d.state, id: transactionalIdOf(event.tx), t: transaction };
       lastStateBars.set(stateKey, stateBar);
       laneDrawing.states.push(stateBar);
     }

@@ -126,7 +126,7 @@ function Title({ from: shownOrigin }) {
 }
 
 /** Whether the stage shows its first screen. The inspector then hides events of the cluster's own start. */
-const isStageEmpty = () => shownView.value === "stage" && traceOrigin.value.kind === "live" && cursorIndex.value === null && !hasUserData(shownState.value.now);
+const isStageEmpty = () => shownView.value === "stage" && traceOrigin.value.kind === "live" && cursorIndex.value === null && !hasUserData(shownState.value.clusterState);
 
 /** On a small screen the inspector is a sheet at the bottom; this tells whether it is up. */
 const isSheetUp = signal(false);
@@ -137,7 +137,7 @@ function Inspector() {
   if (!event || isStageEmpty()) return html`<aside aria-label="Event"><h2>No event yet</h2><p class="hint">${hasNoRecording() ? "Nothing is recorded." : isSite ? "Open a story, or a lesson." : "Point a client at this cluster, make a transaction hang on the stage, or open a story."}</p></aside>`;
   const causeChain = shownCausesOf(event).slice(1);
   const [earlierCause] = (causeChain.at(-1) ?? event).p; // a cause that is no longer kept, or too far back to follow
-  const focusedPartition = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusedPartitionOf(judgedMoment.value.now, explanation.value?.verdict) : null;
+  const focusedPartition = shownView.value === "stage" && !isHelpOpen.value && !isShareOpen.value ? focusedPartitionOf(judgedMoment.value.clusterState, explanation.value?.verdict) : null;
   return html`<aside aria-label="Event" class=${isSheetUp.value ? "up" : ""}><button id="sheet" aria-expanded=${isSheetUp.value} onClick=${() => (isSheetUp.value = !isSheetUp.value)}>${focusedPartition ? "Why, and this event" : "This event"}</button>${focusedPartition && html`<${Why} tp=${focusedPartition} />`}
     ${!askedFact.value && html`<${Disclosure} id="event" label=${`Details of event #${event.i}`}>
     <h2>#${event.i} ${event.k}</h2>${KIND_MEANINGS[event.k] && html`<p class="hint">${KIND_MEANINGS[event.k]}</p>`}<p><code>${event.node}</code><br />${millisecondsText(event)}${event.tx ? html`<br />${event.tx}` : ""}</p>

@@ -3,7 +3,7 @@
 // transactions of one transactional id, and the messages between them, on one axis of time. views/picture.js draws it.
 // What it says of a transaction are the server's words (txnsim_lab.trace.picture_words, txnsim.verdict).
 
-import { OUTSIDERS, coordinated, messages, stepAt } from "./stage.js";
+import { OUTSIDERS, coordinatorBeliefOf, messagesAt, stepAt } from "./stage.js";
 import { events, getHoldIndices, indexOfPosition, nearestAncestor, storyNotes } from "./store.js";
 import { transactionLabel, tapeOf } from "./tape.js";
 
@@ -27,16 +27,16 @@ const OUTCOME_SIGNS = { committed: "✓", aborted: "✕" };
 /** What is drawn of a moment for a transactional id and partitions. While a lesson asks about `askedFact`, what would
  *  answer the question is left out. */
 export function pictureOf(moment, id, tps, askedFact = null) {
-  const { now, index } = moment;
+  const { clusterState, index } = moment;
   if (FACTS_SHOWN_BY_BATCHES.has(askedFact)) tps = [];
-  const said = moment.said?.words ?? NO_WORDS;
+  const judgeWords = moment.said?.words ?? NO_WORDS;
   const firstNewIndex = stepAt(index)?.from ?? index - NEW_EVENT_COUNT;
   const logPictures = tps.map((tp) => logPicture(moment, tp, askedFact));
-  const drawnMessages = messages(now, index, said.markers).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
+  const drawnMessages = messagesAt(clusterState, index, judgeWords.markers).filter((message) => message.isDue || message.how === "lost" || message.how === "refused" || message.how === "cancelled");
   const messageFlights = [];
   const newestRecord = lastCellWhere(logPictures, (cell) => !cell.isMarker && cell.id === id);
   const produceRequest = drawnMessages.find((message) => message.label === "Produce" && !OUTSIDERS.has(message.from));
-  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.said && produceRequest.how !== "refused" ? produceRequest.said : "a record"}, ${produceRequest.how === "cancelled" ? "never sent" : produceRequest.how}${produceRequest.how === "held" ? durationText(produceRequest.since, events[index]) : ""}`, how: produceRequest.how, n: sendIndex(produceRequest.since), to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
+  if (produceRequest) messageFlights.push({ kind: "record", label: `${produceRequest.detail && produceRequest.how !== "refused" ? produceRequest.detail : "a record"}, ${produceRequest.how === "cancelled" ? "never sent" : produceRequest.how}${produceRequest.how === "held" ? durationText(produceRequest.event, events[index]) : ""}`, how: produceRequest.how, n: sendIndex(produceRequest.event), to: null, isNew: true, rule: produceRequest.how === "held" ? produceRequest.rule : null });
   else if (newestRecord) messageFlights.push({ kind: "record", label: `${newestRecord.cell.text || "a record"}${holdDurationText(events[newestRecord.cell.n])}`, how: "delivered", n: sendIndex(events[newestRecord.cell.n]), to: newestRecord.to, isNew: newestRecord.cell.n >= firstNewIndex });
   logPictures.forEach(({ tp }, logIndex) => {
     const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
@@ -44,11 +44,11 @@ export function pictureOf(moment, id, tps, askedFact = null) {
     if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${owedMarker.status}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
     else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, ...(isByOperator(writtenMarkerCell.cell.n) && { label: `${writtenMarkerCell.cell.how} by an operator`, isByOperator: true }), how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
-  const coordinatorEntry = now.transactions[id];
-  const application = said.applications[id];
+  const coordinatorEntry = clusterState.transactions[id];
+  const application = judgeWords.applications[id];
   const picture = {
     app: askedFact === "answer" ? { id, text: "?", spans: [] } : { id, text: application?.status ?? "", spans: applicationSpans(application) },
-    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinated(now, id, index), now) : NO_COORDINATOR), text: askedFact ? "" : said.coordinators[id] ?? "" },
+    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinatorBeliefOf(clusterState, id, index), clusterState) : NO_COORDINATOR), text: askedFact ? "" : judgeWords.coordinators[id] ?? "" },
     logs: logPictures, flights: messageFlights, ticks: [],
   };
   return onOneAxis(picture);
@@ -102,19 +102,19 @@ function holdDurationText(event) {
   return "";
 }
 
-const coordinatorPicture = ({ entry, moves }, now) => ({ where: entry.node.startsWith("broker/") ? brokerText(now, entry.node.split("/")[1]) : "no broker has it loaded", spans: moves.map((move, n) => ({ ...move, pending: n === moves.length - 1 ? entry.pending : null })) });
+const coordinatorPicture = ({ entry, moves }, clusterState) => ({ where: entry.node.startsWith("broker/") ? brokerText(clusterState, entry.node.split("/")[1]) : "no broker has it loaded", spans: moves.map((move, n) => ({ ...move, pending: n === moves.length - 1 ? entry.pending : null })) });
 
 /** A broker, and whether it runs. */
-const brokerText = (now, id, isUp = isBrokerUp(now, id)) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${isUp ? "● up" : "✖ down"}`);
+const brokerText = (clusterState, id, isUp = isBrokerUp(clusterState, id)) => (Number(id) < 0 ? "no leader ✖" : `broker ${id} ${isUp ? "● up" : "✖ down"}`);
 /** Where no broker runs, the run has ended: that is no part of its story. */
-const isBrokerUp = (now, id) => now.brokers[`broker/${id}`] !== "down" || !Object.values(now.brokers).includes("running");
+const isBrokerUp = (clusterState, id) => clusterState.brokers[`broker/${id}`] !== "down" || !Object.values(clusterState.brokers).includes("running");
 
 /** The transaction of a batch and what became of it, as text. */
 const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) : how === "open" ? `open: ${transactionLabel(t)}` : how in OUTCOME_SIGNS ? `${transactionLabel(t)} ${how} ${OUTCOME_SIGNS[how]}` : transactionLabel(t));
 
-function logPicture({ now, index, said }, tp, askedFact) {
+function logPicture({ clusterState, index, said }, tp, askedFact) {
   const judged = askedFact ? undefined : said?.verdict.partitions.find(({ partition }) => partition === tp);
-  const partitionLog = now.logs[tp];
+  const partitionLog = clusterState.logs[tp];
   const { cells, far, earlier } = tapeOf(tp, index, partitionLog);
   const isHeld = Boolean(judged?.holder_mark);
   const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
@@ -122,18 +122,18 @@ function logPicture({ now, index, said }, tp, askedFact) {
   const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEnds.has(`${pid} ${isMarker ? first : endedAt}`);
   const newestMarker = cells.findLast(({ isMarker }) => isMarker);
   const repairOffset = newestMarker && isByOperator(newestMarker.n) ? newestMarker.first : null;
-  const isRepaired = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
+  const endsAtRepair = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
   const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
   const allCells = [...(far ? [{ cell: far.cell, number: earlier }] : []), ...cells.map((cell, n) => ({ cell, number: earlier + (far ? 1 + far.between : 0) + n }))];
-  const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell) || isRepaired(cell));
+  const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell) || endsAtRepair(cell));
   const shareGroups = askedFact ? [] : said?.words.share_groups[tp] ?? [];
   return {
-    tp, where: judged ? brokerText(now, judged.leader_id, judged.is_leader_up) : brokerText(now, partitionLog.leader), end: partitionLog.end, count: earlier + (far ? 1 + far.between : 0) + cells.length,
+    tp, where: judged ? brokerText(clusterState, judged.leader_id, judged.is_leader_up) : brokerText(clusterState, partitionLog.leader), end: partitionLog.end, count: earlier + (far ? 1 + far.between : 0) + cells.length,
     cells: shownCells.map(({ cell, number }) => ({
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
       title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-      ...(isRepaired(cell) && { isRepaired: true }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
+      ...(endsAtRepair(cell) && { isRepaired: true }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
     })),
     isOpen: isHeld, bracket: judged?.holder_mark ?? "", isHanging: judged?.holder?.state === "hangs", readers: judged?.reader_mark ?? "",
     ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),

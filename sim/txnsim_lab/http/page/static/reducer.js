@@ -5,98 +5,98 @@
 const UNKNOWN = -1;
 
 /** An empty table. Its keys are names that users give: it has no other, such as `constructor`. */
-const table = () => Object.create(TABLE);
-const TABLE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a table" });
+const newTable = () => Object.create(TABLE_PROTOTYPE);
+const TABLE_PROTOTYPE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a table" });
 
 export function newState(level = "full") {
   return {
     at_us: 0, wall_ms: 0, level,
-    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(), unserved_shares: table(), streams: table(), unserved_streams: table(),
+    brokers: newTable(), logs: newTable(), transactions: newTable(), owed: newTable(), faults: newTable(), offsets: newTable(), shares: newTable(), unserved_shares: newTable(), streams: newTable(), unserved_streams: newTable(),
   };
 }
 
-/** One more event, in order. */
-export function follow(state, event) {
+/** Apply the next event. */
+export function applyEvent(state, event) {
   state.at_us = event.t;
-  const assign = ASSIGN[event.k];
+  const assign = ASSIGNERS[event.k];
   if (assign) assign(state, event, event.node, event.d ?? {});
 }
 
 /** Whether events of a kind change the state. */
-export const assigns = (kind) => kind in ASSIGN;
+export const changesState = (kind) => kind in ASSIGNERS;
 
 export const nowMs = (state) => state.wall_ms + Math.floor(state.at_us / 1000);
 
 // The clock, brokers and leaders
 
-function input(state, event, node, data) {
-  const ahead = data.do === "advance" ? (data.args.ms ?? 0) : 0;
-  state.wall_ms = data.at - Math.floor(event.t / 1000) + ahead;
+function onInput(state, event, node, payload) {
+  const aheadMs = payload.do === "advance" ? (payload.args.ms ?? 0) : 0;
+  state.wall_ms = payload.at - Math.floor(event.t / 1000) + aheadMs;
 }
 
-function up(state, event, node, data) {
-  if (data.role === "broker") state.brokers[node] = "running";
+function onBrokerUp(state, event, node, payload) {
+  if (payload.role === "broker") state.brokers[node] = "running";
 }
 
-function down(state, event, node, data) {
-  if (data.role !== "broker") return;
+function onBrokerDown(state, event, node, payload) {
+  if (payload.role !== "broker") return;
   state.brokers[node] = "down";
-  for (const [name, one] of Object.entries(state.shares)) if (one.node === node) move(name, state.shares, state.unserved_shares);
-  for (const [name, one] of Object.entries(state.streams)) if (one.node.startsWith(`${node}/`)) move(name, state.streams, state.unserved_streams);
+  for (const [key, share] of Object.entries(state.shares)) if (share.node === node) moveEntry(key, state.shares, state.unserved_shares);
+  for (const [key, member] of Object.entries(state.streams)) if (member.node.startsWith(`${node}/`)) moveEntry(key, state.streams, state.unserved_streams);
 }
 
-function move(name, from, to) {
-  to[name] = from[name];
-  delete from[name];
+function moveEntry(key, fromTable, toTable) {
+  toTable[key] = fromTable[key];
+  delete fromTable[key];
 }
 
-function role(state, event, node, data) {
-  if (data.role === "leader") state.logs[data.tp] = logOf(Number(node.split("/")[1]), data);
-  else if (data.role === "replicas") {
-    const log = ledLog(state, node, data);
-    if (log) log.replicas = data.replicas;
+function onRole(state, event, node, payload) {
+  if (payload.role === "leader") state.logs[payload.tp] = newLog(Number(node.split("/")[1]), payload);
+  else if (payload.role === "replicas") {
+    const log = leaderLogOf(state, node, payload);
+    if (log) log.replicas = payload.replicas;
   }
 }
 
-function leaderChanged(state, event, node, data) {
-  const log = state.logs[data.tp];
-  if (log) log.leader = data.leader;
-  else state.logs[data.tp] = logOf(data.leader, { epoch: data.epoch });
+function onLeaderChange(state, event, node, payload) {
+  const log = state.logs[payload.tp];
+  if (log) log.leader = payload.leader;
+  else state.logs[payload.tp] = newLog(payload.leader, { epoch: payload.epoch });
 }
 
-function topicDeleted(state, event, node, data) {
-  for (let index = 0; index < data.partitions; index += 1) {
-    const name = `${data.topic}-${index}`;
-    delete state.logs[name];
-    for (const some of [state.shares, state.unserved_shares, state.offsets]) {
-      for (const key of Object.keys(some)) if (key.slice(key.lastIndexOf(" ") + 1) === name) delete some[key];
+function onTopicDeletion(state, event, node, payload) {
+  for (let index = 0; index < payload.partitions; index += 1) {
+    const tp = `${payload.topic}-${index}`;
+    delete state.logs[tp];
+    for (const offsetTable of [state.shares, state.unserved_shares, state.offsets]) {
+      for (const key of Object.keys(offsetTable)) if (key.slice(key.lastIndexOf(" ") + 1) === tp) delete offsetTable[key];
     }
   }
 }
 
-function clear(state) {
-  for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "unserved_shares", "streams", "unserved_streams"]) state[name] = table();
+function clearTables(state) {
+  for (const tableName of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "unserved_shares", "streams", "unserved_streams"]) state[tableName] = newTable();
 }
 
-/** Where a log ends that a new leader tells of; 0 is left out. */
-export const endOfLed = (data) => data.end ?? 0;
+/** Where the log of a new leader ends; the event leaves 0 out. */
+export const endAtElection = (payload) => payload.end ?? 0;
 
-function logOf(leader, data) {
-  const producers = table();
-  for (const one of data.producers ?? []) producers[one.pid] = producerOf(one);
+function newLog(leader, payload) {
+  const producers = newTable();
+  for (const producer of payload.producers ?? []) producers[producer.pid] = newProducer(producer);
   return {
-    leader, epoch: data.epoch, replicas: data.replicas ?? 0,
-    start: data.start ?? 0, end: endOfLed(data), hw: data.hw ?? 0, lso: data.lso ?? 0, producers,
+    leader, epoch: payload.epoch, replicas: payload.replicas ?? 0,
+    start: payload.start ?? 0, end: endAtElection(payload), hw: payload.hw ?? 0, lso: payload.lso ?? 0, producers,
   };
 }
 
-function producerOf(data) {
+function newProducer(payload) {
   return {
-    epoch: data.epoch,
-    seq: data.seq ?? UNKNOWN,
-    first: data.first ?? UNKNOWN,
-    coordinator_epoch: data.coordinator_epoch ?? UNKNOWN,
-    timestamp: data.timestamp ?? UNKNOWN,
+    epoch: payload.epoch,
+    seq: payload.seq ?? UNKNOWN,
+    first: payload.first ?? UNKNOWN,
+    coordinator_epoch: payload.coordinator_epoch ?? UNKNOWN,
+    timestamp: payload.timestamp ?? UNKNOWN,
     i: UNKNOWN,
   };
 }
@@ -104,312 +104,312 @@ function producerOf(data) {
 // Logs
 
 /** Node -> number of its broker. There are few nodes and many events. */
-const BROKERS = new Map();
-function brokerOf(node) {
-  let number = BROKERS.get(node);
+const NUMBER_BY_NODE = new Map();
+function brokerNumberOf(node) {
+  let number = NUMBER_BY_NODE.get(node);
   if (number === undefined) {
     number = node.startsWith("broker/") ? Number(node.split("/")[1]) : UNKNOWN;
-    BROKERS.set(node, number);
+    NUMBER_BY_NODE.set(node, number);
   }
   return number;
 }
 
-/** The log of an event, where its leader tells of it. */
-export function ledLog(state, node, data) {
-  const log = state.logs[data.tp];
-  return log && log.leader === brokerOf(node) ? log : null;
+/** The log of an event if its node is the leader; null otherwise. */
+export function leaderLogOf(state, node, payload) {
+  const log = state.logs[payload.tp];
+  return log && log.leader === brokerNumberOf(node) ? log : null;
 }
 
-function known(log, data) {
-  const producer = (log.producers[data.pid] ??= producerOf(data));
-  producer.epoch = data.epoch;
+function producerOf(log, payload) {
+  const producer = (log.producers[payload.pid] ??= newProducer(payload));
+  producer.epoch = payload.epoch;
   return producer;
 }
 
-function appended(state, event, node, data) {
-  const log = ledLog(state, node, data);
+function onAppend(state, event, node, payload) {
+  const log = leaderLogOf(state, node, payload);
   if (!log) return;
-  log.end = data.last + 1;
-  if (data.pid >= 0) {
-    const producer = known(log, data);
-    producer.seq = data.seq + data.last - data.base;
+  log.end = payload.last + 1;
+  if (payload.pid >= 0) {
+    const producer = producerOf(log, payload);
+    producer.seq = payload.seq + payload.last - payload.base;
     producer.timestamp = nowMs(state);
   }
 }
 
-function marked(state, event, node, data) {
-  const log = ledLog(state, node, data);
+function onMarkerWritten(state, event, node, payload) {
+  const log = leaderLogOf(state, node, payload);
   if (!log) return;
-  log.end = data.offset + 1;
-  const producer = known(log, data);
+  log.end = payload.offset + 1;
+  const producer = producerOf(log, payload);
   producer.first = UNKNOWN;
   producer.i = UNKNOWN;
-  producer.coordinator_epoch = data.coordinator_epoch;
+  producer.coordinator_epoch = payload.coordinator_epoch;
 }
 
-function opened(state, event, node, data) {
-  const log = ledLog(state, node, data);
+function onOpen(state, event, node, payload) {
+  const log = leaderLogOf(state, node, payload);
   if (!log) return;
-  const producer = known(log, data);
-  producer.first = data.first;
+  const producer = producerOf(log, payload);
+  producer.first = payload.first;
   producer.i = event.i;
-  producer.timestamp = data.timestamp ?? nowMs(state);
-  producer.coordinator_epoch = data.coordinator_epoch ?? UNKNOWN;
+  producer.timestamp = payload.timestamp ?? nowMs(state);
+  producer.coordinator_epoch = payload.coordinator_epoch ?? UNKNOWN;
 }
 
-function forgotten(state, event, node, data) {
-  const log = ledLog(state, node, data);
-  if (log) delete log.producers[data.pid];
+function onProducerExpiry(state, event, node, payload) {
+  const log = leaderLogOf(state, node, payload);
+  if (log) delete log.producers[payload.pid];
 }
 
-function beganLater(state, event, node, data) {
-  const log = ledLog(state, node, data);
+function onLogStartMove(state, event, node, payload) {
+  const log = leaderLogOf(state, node, payload);
   if (!log) return;
-  log.start = data.to;
-  log.lso = data.lso ?? log.lso;
-  if (data.open) {
+  log.start = payload.to;
+  log.lso = payload.lso ?? log.lso;
+  if (payload.open) {
     for (const [pid, producer] of Object.entries(log.producers)) {
-      if (!data.open.includes(Number(pid))) producer.first = UNKNOWN;
+      if (!payload.open.includes(Number(pid))) producer.first = UNKNOWN;
     }
   }
 }
 
-const bound = (name) => (state, event, node, data) => {
-  const log = ledLog(state, node, data);
-  if (log) log[name] = data.to;
+const boundSetter = (fieldName) => (state, event, node, payload) => {
+  const log = leaderLogOf(state, node, payload);
+  if (log) log[fieldName] = payload.to;
 };
 
 // Coordinators
 
 /** Name of a transaction -> its transactional id. There are few at a time and many events. */
-const IDS = new Map();
-const IDS_MAX = 10_000;
+const ID_BY_TRANSACTION_NAME = new Map();
+const TRANSACTION_NAMES_MAX = 10_000;
 
 /** The transactional id in a transaction's name, which may end without a producer. */
-export function idOf(tx) {
-  let id = IDS.get(tx);
+export function transactionalIdOf(transactionName) {
+  let id = ID_BY_TRANSACTION_NAME.get(transactionName);
   if (id !== undefined) return id;
-  if (IDS.size === IDS_MAX) IDS.clear();
-  id = withoutProducer(tx);
-  IDS.set(tx, id);
+  if (ID_BY_TRANSACTION_NAME.size === TRANSACTION_NAMES_MAX) ID_BY_TRANSACTION_NAME.clear();
+  id = withoutProducerSuffix(transactionName);
+  ID_BY_TRANSACTION_NAME.set(transactionName, id);
   return id;
 }
 
 /** How a transaction's name ends: producer id and epoch. The id before may have slashes, too. */
-const PRODUCER = /^-?[0-9]+:-?[0-9]+$/;
+const PRODUCER_SUFFIX = /^-?[0-9]+:-?[0-9]+$/;
 
-function withoutProducer(tx) {
-  const slash = tx.lastIndexOf("/");
-  return slash >= 0 && PRODUCER.test(tx.slice(slash + 1)) ? tx.slice(0, slash) : tx;
+function withoutProducerSuffix(transactionName) {
+  const slash = transactionName.lastIndexOf("/");
+  return slash >= 0 && PRODUCER_SUFFIX.test(transactionName.slice(slash + 1)) ? transactionName.slice(0, slash) : transactionName;
 }
 
-/** Whose a marker is that a coordinator owes, by its key: transactional id, producer id, partition. */
-export function owedBy(key) {
+/** The transactional id, producer id and partition in a key of `owed`. */
+export function parseOwedKey(key) {
   const space = key.lastIndexOf(" ");
-  const tx = key.slice(0, space);
-  return { id: idOf(tx), pid: Number.parseInt(tx.slice(tx.lastIndexOf("/") + 1), 10), tp: key.slice(space + 1) };
+  const transactionName = key.slice(0, space);
+  return { id: transactionalIdOf(transactionName), pid: Number.parseInt(transactionName.slice(transactionName.lastIndexOf("/") + 1), 10), tp: key.slice(space + 1) };
 }
 
-function decided(state, event, node, data) {
-  const entry = state.transactions[idOf(event.tx)];
-  if (entry && "pending" in data) entry.pending = data.pending;
+function onDecision(state, event, node, payload) {
+  const entry = state.transactions[transactionalIdOf(event.tx)];
+  if (entry && "pending" in payload) entry.pending = payload.pending;
 }
 
-function moved(state, event, node, data) {
-  const id = idOf(event.tx);
-  if (data.state === "Dead") {
+function onTransition(state, event, node, payload) {
+  const id = transactionalIdOf(event.tx);
+  if (payload.state === "Dead") {
     delete state.transactions[id];
     return;
   }
   const entry = (state.transactions[id] ??= {});
-  for (const name in data) if (name !== "level") entry[name] = data[name];
+  for (const fieldName in payload) if (fieldName !== "level") entry[fieldName] = payload[fieldName];
   entry.node = node;
   entry.i = event.i;
 }
 
-function prepared(state, event, node, data) {
-  const entry = state.transactions[idOf(event.tx)];
+function onPrepare(state, event, node, payload) {
+  const entry = state.transactions[transactionalIdOf(event.tx)];
   if (entry) {
-    entry.pending = data.pending;
-    entry.partitions = data.partitions;
+    entry.pending = payload.pending;
+    entry.partitions = payload.partitions;
   }
 }
 
-function appendRefused(state, event, node, data) {
-  const entry = state.transactions[idOf(event.tx)];
-  if (entry && "error" in data) entry.pending = null;
+function onLogRefusal(state, event, node, payload) {
+  const entry = state.transactions[transactionalIdOf(event.tx)];
+  if (entry && "error" in payload) entry.pending = null;
 }
 
-const partOf = (node) => node.slice(node.lastIndexOf("/") + 1);
+const logPartitionOf = (node) => node.slice(node.lastIndexOf("/") + 1);
 
-function loaded(state, event, node, data) {
+function onLoad(state, event, node, payload) {
   for (const entry of Object.values(state.transactions)) {
-    if (partOf(entry.node) === partOf(node)) {
+    if (logPartitionOf(entry.node) === logPartitionOf(node)) {
       entry.node = node;
       entry.pending = null;
       entry.last_epoch = -1;
     }
   }
-  for (const { tx, d } of data.entries ?? []) state.transactions[idOf(tx)] ??= { ...d, node, i: event.i };
+  for (const { tx, d } of payload.entries ?? []) state.transactions[transactionalIdOf(tx)] ??= { ...d, node, i: event.i };
 }
 
-function unloaded(state, event, node) {
+function onUnload(state, event, node) {
   for (const entry of Object.values(state.transactions)) {
-    if (entry.node === node) entry.node = `/${partOf(node)}`;
+    if (entry.node === node) entry.node = `/${logPartitionOf(node)}`;
   }
 }
 
 // Markers, offsets, faults
 
-function marker(state, event, node, data) {
-  const how = event.k.slice("marker.".length);
-  if (!("tp" in data)) {
+function onMarkerEvent(state, event, node, payload) {
+  const step = event.k.slice("marker.".length);
+  if (!("tp" in payload)) {
     for (const key of Object.keys(state.owed)) {
       if (key.slice(0, key.lastIndexOf(" ")) === event.tx) delete state.owed[key];
     }
     return;
   }
-  const key = `${event.tx} ${data.tp}`;
-  if (how === "acked" || how === "cancelled") {
+  const key = `${event.tx} ${payload.tp}`;
+  if (step === "acked" || step === "cancelled") {
     delete state.owed[key];
-    const entry = state.transactions[idOf(event.tx)];
-    if (how === "acked" && entry?.partitions.includes(data.tp)) {
-      entry.partitions = entry.partitions.filter((tp) => tp !== data.tp);
+    const entry = state.transactions[transactionalIdOf(event.tx)];
+    if (step === "acked" && entry?.partitions.includes(payload.tp)) {
+      entry.partitions = entry.partitions.filter((tp) => tp !== payload.tp);
     }
     return;
   }
-  if (how === "owed") state.owed[key] = { committed: data.committed, error: null };
-  const entry = state.owed[key];
-  if (entry) Object.assign(entry, { how, i: event.i, error: data.error ?? null });
+  if (step === "owed") state.owed[key] = { committed: payload.committed, error: null };
+  const owedMarker = state.owed[key];
+  if (owedMarker) Object.assign(owedMarker, { how: step, i: event.i, error: payload.error ?? null });
 }
 
-function offsetAdded(state, event, node, data) {
-  state.offsets[`${data.group} ${data.tp}`] = data.offset;
+function onOffsetAdd(state, event, node, payload) {
+  state.offsets[`${payload.group} ${payload.tp}`] = payload.offset;
 }
 
-function offsetEnded(state, event, node, data) {
-  delete state.offsets[`${data.group} ${data.tp}`];
+function onOffsetEnd(state, event, node, payload) {
+  delete state.offsets[`${payload.group} ${payload.tp}`];
 }
 
-const shareOf = (data) => `${data.group} ${data.tp}`;
-const shared = ({ start, next, held, isolation }, node, i) => ({ start, next, held, isolation, node, i });
+const shareKeyOf = (payload) => `${payload.group} ${payload.tp}`;
+const newShare = ({ start, next, held, isolation }, node, position) => ({ start, next, held, isolation, node, i: position });
 
-function shareLoaded(state, event, node, data) {
-  if (!("next" in data)) return;
-  state.shares[shareOf(data)] = shared(data, node, event.i);
-  delete state.unserved_shares[shareOf(data)];
+function onShareLoad(state, event, node, payload) {
+  if (!("next" in payload)) return;
+  state.shares[shareKeyOf(payload)] = newShare(payload, node, event.i);
+  delete state.unserved_shares[shareKeyOf(payload)];
 }
 
-function shareMoved(state, event, node, data) {
-  if (state.shares[shareOf(data)]?.node === node) state.shares[shareOf(data)] = shared(data, node, event.i);
+function onShareMove(state, event, node, payload) {
+  if (state.shares[shareKeyOf(payload)]?.node === node) state.shares[shareKeyOf(payload)] = newShare(payload, node, event.i);
 }
 
-function shareUnloaded(state, event, node, data) {
-  if (state.shares[shareOf(data)]?.node === node) move(shareOf(data), state.shares, state.unserved_shares);
+function onShareUnload(state, event, node, payload) {
+  if (state.shares[shareKeyOf(payload)]?.node === node) moveEntry(shareKeyOf(payload), state.shares, state.unserved_shares);
 }
 
-const memberOf = (data) => `${data.group} ${data.member}`;
+const memberKeyOf = (payload) => `${payload.group} ${payload.member}`;
 
-function memberMoved(state, event, node, data) {
-  state.streams[memberOf(data)] = { ...data, node, i: event.i };
-  groupServed(state, data);
+function onMemberMove(state, event, node, payload) {
+  state.streams[memberKeyOf(payload)] = { ...payload, node, i: event.i };
+  dropUnservedMembers(state, payload);
 }
 
-function memberLeft(state, event, node, data) {
-  delete state.streams[memberOf(data)];
-  groupServed(state, data);
+function onMemberLeave(state, event, node, payload) {
+  delete state.streams[memberKeyOf(payload)];
+  dropUnservedMembers(state, payload);
 }
 
-function groupServed(state, { group }) {
-  for (const [name, one] of Object.entries(state.unserved_streams)) if (one.group === group) delete state.unserved_streams[name];
+function dropUnservedMembers(state, { group }) {
+  for (const [key, member] of Object.entries(state.unserved_streams)) if (member.group === group) delete state.unserved_streams[key];
 }
 
-function streamsUnloaded(state, event, node, data) {
-  for (const [name, one] of Object.entries(state.streams)) {
-    if (one.group === data.group && one.node === node) move(name, state.streams, state.unserved_streams);
+function onStreamsUnload(state, event, node, payload) {
+  for (const [key, member] of Object.entries(state.streams)) {
+    if (member.group === payload.group && member.node === node) moveEntry(key, state.streams, state.unserved_streams);
   }
 }
 
-const FAULT = ["point", "action", "matched", "struck", "held"];
-const faultOf = (data) => Object.fromEntries(FAULT.filter((n) => n in data).map((n) => [n, data[n]]));
+const FAULT_FIELDS = ["point", "action", "matched", "struck", "held"];
+const faultFieldsOf = (payload) => Object.fromEntries(FAULT_FIELDS.filter((fieldName) => fieldName in payload).map((fieldName) => [fieldName, payload[fieldName]]));
 
-function armed(state, event, node, data) {
-  state.faults[data.rule] = { matched: 0, struck: 0, held: 0, ...faultOf(data) };
+function onFaultArm(state, event, node, payload) {
+  state.faults[payload.rule] = { matched: 0, struck: 0, held: 0, ...faultFieldsOf(payload) };
 }
 
-function struck(state, event, node, data) {
-  if (state.faults[data.rule]) Object.assign(state.faults[data.rule], faultOf(data));
+function onFaultStrike(state, event, node, payload) {
+  if (state.faults[payload.rule]) Object.assign(state.faults[payload.rule], faultFieldsOf(payload));
 }
 
-function released(state, event, node, data) {
-  if (data.disarmed) delete state.faults[data.rule];
-  else struck(state, event, node, data);
+function onFaultRelease(state, event, node, payload) {
+  if (payload.disarmed) delete state.faults[payload.rule];
+  else onFaultStrike(state, event, node, payload);
 }
 
 // Beginning in the middle
 
-function snapshot(state, event, node, data) {
-  if (data.part === 0) {
-    clear(state);
-    for (const broker of data.brokers) state.brokers[broker.node] = broker.state;
-    for (const fault of data.faults) state.faults[fault.rule] = faultOf(fault);
-    state.level = data.trace;
+function onSnapshot(state, event, node, payload) {
+  if (payload.part === 0) {
+    clearTables(state);
+    for (const broker of payload.brokers) state.brokers[broker.node] = broker.state;
+    for (const fault of payload.faults) state.faults[fault.rule] = faultFieldsOf(fault);
+    state.level = payload.trace;
   }
-  for (const log of data.partitions) state.logs[log.tp] = logOf(log.leader, log);
-  for (const one of data.transactions) {
-    state.transactions[idOf(one.tx)] = { ...one.d, node: one.node, i: event.i };
+  for (const log of payload.partitions) state.logs[log.tp] = newLog(log.leader, log);
+  for (const { tx, d, node: coordinatorNode } of payload.transactions) {
+    state.transactions[transactionalIdOf(tx)] = { ...d, node: coordinatorNode, i: event.i };
   }
-  for (const { tx, tp, committed, how } of data.owed ?? []) state.owed[`${tx} ${tp}`] = { committed, error: null, how, i: event.i };
-  for (const { pid, group, tp, offset } of data.positions ?? []) {
+  for (const { tx, tp, committed, how } of payload.owed ?? []) state.owed[`${tx} ${tp}`] = { committed, error: null, how, i: event.i };
+  for (const { pid, group, tp, offset } of payload.positions ?? []) {
     if (pid !== undefined) state.offsets[`${group} ${tp}`] = offset; // a transaction has added it
   }
-  for (const one of data.shares ?? []) state.shares[shareOf(one)] = shared(one, one.node, event.i);
-  for (const one of data.streams ?? []) memberMoved(state, event, one.node, one);
+  for (const share of payload.shares ?? []) state.shares[shareKeyOf(share)] = newShare(share, share.node, event.i);
+  for (const member of payload.streams ?? []) onMemberMove(state, event, member.node, member);
 }
 
-const ASSIGN = {
+const ASSIGNERS = {
   __proto__: null,
-  "input": input,
-  "node.up": up,
-  "node.down": down,
-  "node.role": role,
-  "leader.changed": leaderChanged,
-  "topic.deleted": topicDeleted,
-  "cluster.reset": clear,
-  "log.append": appended,
-  "marker.written": marked,
-  "pid.open": opened,
-  "pid.expire": forgotten,
-  "log.hw": bound("hw"),
-  "log.lso": bound("lso"),
-  "log.start": beganLater,
-  "log.truncate": bound("end"),
-  "txn.decide": decided,
-  "txn.prepare": prepared,
-  "txn.append": appendRefused,
-  "txn.complete": moved,
-  "txn.load": loaded,
-  "txn.unload": unloaded,
-  "marker.owed": marker,
-  "marker.sent": marker,
-  "marker.acked": marker,
-  "marker.refused": marker,
-  "marker.abandoned": marker,
-  "marker.cancelled": marker,
-  "group.offset_pending": offsetAdded,
-  "group.offset_commit": offsetEnded,
-  "group.offset_abort": offsetEnded,
-  "share.load": shareLoaded,
-  "share.acquire": shareMoved,
-  "share.release": shareMoved,
-  "share.persist": shareMoved,
-  "share.start": shareMoved,
-  "share.unload": shareUnloaded,
-  "streams.member": memberMoved,
-  "streams.left": memberLeft,
-  "streams.unload": streamsUnloaded,
-  "fault.arm": armed,
-  "fault.hit": struck,
-  "fault.release": released,
-  "snapshot": snapshot,
+  "input": onInput,
+  "node.up": onBrokerUp,
+  "node.down": onBrokerDown,
+  "node.role": onRole,
+  "leader.changed": onLeaderChange,
+  "topic.deleted": onTopicDeletion,
+  "cluster.reset": clearTables,
+  "log.append": onAppend,
+  "marker.written": onMarkerWritten,
+  "pid.open": onOpen,
+  "pid.expire": onProducerExpiry,
+  "log.hw": boundSetter("hw"),
+  "log.lso": boundSetter("lso"),
+  "log.start": onLogStartMove,
+  "log.truncate": boundSetter("end"),
+  "txn.decide": onDecision,
+  "txn.prepare": onPrepare,
+  "txn.append": onLogRefusal,
+  "txn.complete": onTransition,
+  "txn.load": onLoad,
+  "txn.unload": onUnload,
+  "marker.owed": onMarkerEvent,
+  "marker.sent": onMarkerEvent,
+  "marker.acked": onMarkerEvent,
+  "marker.refused": onMarkerEvent,
+  "marker.abandoned": onMarkerEvent,
+  "marker.cancelled": onMarkerEvent,
+  "group.offset_pending": onOffsetAdd,
+  "group.offset_commit": onOffsetEnd,
+  "group.offset_abort": onOffsetEnd,
+  "share.load": onShareLoad,
+  "share.acquire": onShareMove,
+  "share.release": onShareMove,
+  "share.persist": onShareMove,
+  "share.start": onShareMove,
+  "share.unload": onShareUnload,
+  "streams.member": onMemberMove,
+  "streams.left": onMemberLeave,
+  "streams.unload": onStreamsUnload,
+  "fault.arm": onFaultArm,
+  "fault.hit": onFaultStrike,
+  "fault.release": onFaultRelease,
+  "snapshot": onSnapshot,
 };

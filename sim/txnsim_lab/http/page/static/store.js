@@ -207,7 +207,7 @@ export const shownIndex = computed(() => {
   return cursorIndex.value === null ? newestIndex : Math.min(cursorIndex.value, newestIndex);
 });
 /** The state under the cursor; a new object for each cursor, the same one for the newest. */
-export const shownState = computed(() => ({ at: shownIndex.value, of: traceOrigin.value, now: stateAt(shownIndex.value) }));
+export const shownState = computed(() => ({ at: shownIndex.value, of: traceOrigin.value, clusterState: stateAt(shownIndex.value) }));
 /** The index of `judgedMoment`: on a live cluster the event that was explained last, else the event under the cursor. */
 const momentIndex = computed(() => {
   const newestIndex = shownIndex.value;
@@ -225,7 +225,7 @@ export const judgedMoment = computed(() => {
   const momentExplanation = explanation.value?.at === eventPosition ? explanation.value : null;
   const momentJudgement = momentExplanation && !momentExplanation.error ? momentExplanation : null;
   // The trace changes its newest state with the next event; what is shown must not change.
-  return { index: eventIndex, position: eventPosition, now: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement && { ...momentJudgement, words: inSafeTables(momentJudgement.words) }, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
+  return { index: eventIndex, position: eventPosition, clusterState: eventIndex >= newestEventIndex() ? copyState(clusterState) : clusterState, said: momentJudgement && { ...momentJudgement, words: inSafeTables(momentJudgement.words) }, error: momentExplanation?.error ?? "", open: momentJudgement?.open ?? [] };
 });
 export const shownEvent = computed(() => events[inspectedIndex.value ?? shownIndex.value]);
 

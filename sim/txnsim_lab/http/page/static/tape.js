@@ -3,7 +3,7 @@
 // of it, and the values of its records where the trace has them.
 
 import { lowestNumberWhere, countUpTo } from "./book.js";
-import { endOfLed, idOf } from "./reducer.js";
+import { endAtElection, transactionalIdOf } from "./reducer.js";
 import { getCurrentTrace, transactionsOf, logCutsOf, events, indexOfPosition, nearestAncestor, leaderWritesOf } from "./store.js";
 
 const TAPE_CELLS_MAX = 60;
@@ -42,7 +42,7 @@ function makeTape(tp, untilIndex, lso, startOffset) {
   let writeNumber = countUpTo(writeIndices, untilIndex) - 1;
   for (; writeNumber >= 0 && tapeCells.length < TAPE_CELLS_MAX; writeNumber -= 1) {
     const event = events[writeIndices[writeNumber]];
-    if (event.k === "node.role") cutOffset = Math.min(cutOffset, endOfLed(event.d));
+    if (event.k === "node.role") cutOffset = Math.min(cutOffset, endAtElection(event.d));
     if (event.k === "node.role" || offsetsOf(event).last >= cutOffset) continue;
     if (offsetsOf(event).last < startOffset) { // it is deleted, and all before it
       writeNumber = -1;
@@ -79,7 +79,7 @@ function writeContaining(tp, newest, offset, cut) {
     if (writeNumber < endNumber && offsetsOf(events[writeIndices[writeNumber]]).first <= offset) return { n: writeNumber, between: writesBetween + endNumber - writeNumber - 1 };
     if (writeNumber > lowNumber || lowNumber === 0) return null;
     writesBetween += endNumber - lowNumber;
-    cut = Math.min(cut, endOfLed(events[indexOfCutBefore].d));
+    cut = Math.min(cut, endAtElection(events[indexOfCutBefore].d));
     highNumber = lowNumber - 1;
   }
   return null;
@@ -113,13 +113,13 @@ export function transactionOf(event) {
   if (!transactionText) return null;
   const isMarker = event.k === "marker.written";
   const placingEvent = nearestAncestor(event, (ancestor) => (isMarker ? ancestor.k === "txn.complete" : ancestor.k === "msg.recv" && ancestor.d.api === "Produce"));
-  const transactionBegunBefore = (ancestor) => transactionBegunAt(idOf(transactionText), ancestor.i, ({ name }) => isMarker || name === transactionText);
+  const transactionBegunBefore = (ancestor) => transactionBegunAt(transactionalIdOf(transactionText), ancestor.i, ({ name }) => isMarker || name === transactionText);
   return (placingEvent && transactionBegunBefore(placingEvent)) ?? transactionBegunBefore(event);
 }
 
 /** The newest transaction of the transactional id of an event; null where the event has no id. */
 export function newestTransactionAt({ tx, i }) {
-  return tx ? transactionBegunAt(idOf(tx), i) : null;
+  return tx ? transactionBegunAt(transactionalIdOf(tx), i) : null;
 }
 
 /** The last transaction of an id that had begun at a position and is meant; null for none. */

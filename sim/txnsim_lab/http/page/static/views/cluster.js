@@ -16,11 +16,11 @@ const COMMAND_DONE_TEXTS = { stop: "has stopped", kill: "was killed", start: "ha
 const startingBrokerIds = signal([]);
 
 export function Cluster() {
-  const { now } = shownState.value;
+  const { clusterState } = shownState.value;
   const isLive = traceOrigin.value.kind === "live";
   const partitionReplicas = useReplicas(isLive);
-  const brokerStates = Object.entries(now.brokers).sort();
-  const partitionLogs = Object.entries(now.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+  const brokerStates = Object.entries(clusterState.brokers).sort();
+  const partitionLogs = Object.entries(clusterState.logs).filter(([tp]) => !tp.startsWith("__")).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
   const commandBroker = (id, verb) => () => changeCluster(async () => {
     if (verb === "start") startingBrokerIds.value = [...startingBrokerIds.value, id];
     try {
@@ -56,7 +56,7 @@ export function Cluster() {
           : "-"}</td></tr>`;
       })}</tbody></table>
     ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}
-    <${StreamsMembers} members=${now.streams} />
+    <${StreamsMembers} members=${clusterState.streams} />
     ${!canChangeCluster.value && html`<p class="hint">This is a recorded run: brokers can be stopped in a live cluster, and in a run that waits at a step.</p>`}`;
 }
 

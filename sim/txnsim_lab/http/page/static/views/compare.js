@@ -34,7 +34,7 @@ export function Compare() {
   const { first, rows } = runPair;
   const shownStep = lesson.value ? null : stepAt(ownMoment.index);
   return html`<section class="compare" aria-label="Compare">
-    <p class="gap" id="difference"><b>${first ? `They differ first in step ${rows[first.row].left}. ${capitalized(runName(traceOrigin.value.run))}: ${first.left} ${capitalized(runName(runPair.about.run))}: ${first.right}` : "The stage shows no difference between the two."}</b>
+    <p class="gap" id="difference"><b>${first ? `They differ first in step ${rows[first.row].left}. ${capitalize(runName(traceOrigin.value.run))}: ${first.left} ${capitalize(runName(runPair.about.run))}: ${first.right}` : "The stage shows no difference between the two."}</b>
       ${first && html` <button onClick=${() => goToFirstDifference(runPair)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((label) => html`<option value=${label}>${runName(label)}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
     ${shownStep && html`<p class="says">Step ${shownStep.number} of ${storyNotes().length} · ${events[shownStep.from].d.text}</p>`}
     <div class="two"><${RunSide} name=${traceOrigin.value.run} verdict=${traceOrigin.value.verdict} side=${ownSide} moment=${ownMoment} isShown=${true} /><${RunSide} name=${runPair.about.run} verdict=${runPair.about.verdict} side=${otherSide} moment=${otherMoment} /></div></section>`;
@@ -43,7 +43,7 @@ export function Compare() {
 /** Go to the end of the first step in which the two runs differ. */
 const goToFirstDifference = ({ rows, first }) => goToEvent(stepAt(storyNotes()[rows[first.row].left - 1]).to);
 
-const capitalized = (name) => name[0].toUpperCase() + name.slice(1);
+const capitalize = (name) => name[0].toUpperCase() + name.slice(1);
 
 /** One of the two runs at its moment. */
 function RunSide({ name, verdict, side, moment, isShown = false }) {
@@ -52,6 +52,6 @@ function RunSide({ name, verdict, side, moment, isShown = false }) {
     ${!lesson.value || !askedFact.value ? html`<${VerdictLine} moment=${moment} />` : ""}
     <${Disclosure} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
     ${side.ids.map((coordinatorBelief) => html`<${CoordinatorBelief} key=${coordinatorBelief.id} idBelief=${coordinatorBelief} sentence=${moment.said?.words.coordinators[coordinatorBelief.id]} />`)}
-    <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.said} <b>${message.status}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
-    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp}, ${runName(name)}`} log=${log} hw=${highWatermark(side.now, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
+    <ul class="way">${side.messages.map((message) => html`<li class=${`message ${message.how}`}><span class="end-of">${message.from}</span> ${message.label} ${message.detail} <b>${message.status}</b> <span class="end-of">${message.to}</span></li>`)}</ul>
+    ${side.logs.map(({ tp, log, logTape }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp}, ${runName(name)}`} log=${log} hw=${highWatermark(side.clusterState, log)} logTape=${logTape} open=${side.open.filter((openVerdict) => openVerdict.partition === tp)} /><p class="readers">${askedFact.value ? "" : readersSentence(moment.said, tp)}</p></div>`)}<//></section>`;
 }

@@ -3,7 +3,7 @@
 
 import { html } from "../html.js";
 import { countUpTo } from "../book.js";
-import { owedBy } from "../reducer.js";
+import { parseOwedKey } from "../reducer.js";
 import { shownIndex, events, stateMovesOf, shownState, chosenTransactionalId, shownCausesOf } from "../store.js";
 import { millisecondsText } from "../words.js";
 import { EventLink } from "./event.js";
@@ -28,18 +28,18 @@ const STATE_EDGES = {
 const BOX_WIDTH = 140, BOX_HEIGHT = 36;
 
 export function Coordinator() {
-  const { now } = shownState.value;
-  const transactionalIds = Object.keys(now.transactions).sort();
+  const { clusterState } = shownState.value;
+  const transactionalIds = Object.keys(clusterState.transactions).sort();
   if (!transactionalIds.length) return html`<${NothingYet} title="No transactional id yet">A producer gets one with its first request, InitProducerId. Then the states of its transactions are drawn here, with what caused the last change.<//>`;
   const shownId = transactionalIds.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : transactionalIds[0];
-  const coordinatorEntry = now.transactions[shownId];
+  const coordinatorEntry = clusterState.transactions[shownId];
   const moveIndices = stateMovesOf(shownId);
   const moveCount = countUpTo(moveIndices, shownIndex.value);
   const lastMoveEvent = moveCount ? events[moveIndices[moveCount - 1]] : null;
   const stateBefore = moveCount > 1 ? events[moveIndices[moveCount - 2]].d.state : null;
   const lastMove = stateBefore && `${stateBefore} ${coordinatorEntry.state}`;
   const moveCauses = lastMoveEvent ? shownCausesOf(lastMoveEvent) : [];
-  const owedMarkers = Object.entries(now.owed).filter(([key]) => owedBy(key).id === shownId);
+  const owedMarkers = Object.entries(clusterState.owed).filter(([key]) => parseOwedKey(key).id === shownId);
   return html`
     <div class="bar"><label>Transactional id <select id="txn" value=${shownId} onChange=${(e) => (chosenTransactionalId.value = e.target.value)}>
       ${transactionalIds.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
@@ -63,7 +63,7 @@ export function Coordinator() {
       </tbody></table>
       <table><caption>Markers that are owed</caption><tbody>
         ${owedMarkers.length === 0 && html`<tr><td>none</td></tr>`}
-        ${owedMarkers.map(([key, owedMarker]) => html`<tr><td>${owedBy(key).tp}</td>
+        ${owedMarkers.map(([key, owedMarker]) => html`<tr><td>${parseOwedKey(key).tp}</td>
           <td>${owedMarker.committed ? "✓ COMMIT" : "✕ ABORT"}</td><td>${owedMarker.how}${owedMarker.error ? `: ${owedMarker.error}` : ""}</td><td><${EventLink} i=${owedMarker.i} /></td></tr>`)}
       </tbody></table>
       <div><h2>The last move, and what caused it</h2>

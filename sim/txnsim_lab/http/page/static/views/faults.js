@@ -98,10 +98,10 @@ const shellQuoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 export function Faults() {
   const [planName, choosePlan] = useState(Object.keys(RULE_PRESETS)[0]);
   const [ownRule, changeOwnRule] = useState(INITIAL_RULE_FORM);
-  const { now } = shownState.value;
-  const armedRules = Object.entries(now.faults);
-  const freeRuleId = (n) => (now.faults[`page-${n}`] ? freeRuleId(n + 1) : `page-${n}`);
-  const armedRuleIds = Object.keys(now.faults);
+  const { clusterState } = shownState.value;
+  const armedRules = Object.entries(clusterState.faults);
+  const freeRuleId = (n) => (clusterState.faults[`page-${n}`] ? freeRuleId(n + 1) : `page-${n}`);
+  const armedRuleIds = Object.keys(clusterState.faults);
   const newRule = planName === OWN_RULE_LABEL ? ruleFromForm(ownRule, freeRuleId(1), armedRuleIds) : { id: freeRuleId(1), ...RULE_PRESETS[planName] };
   const isLive = traceOrigin.value.kind === "live";
   const releaseRule = (id) => (isLive ? postJson(`/faults/${encodeURIComponent(id)}/release`) : sendInput({ release: id }));

@@ -21,13 +21,13 @@ export function PartitionTable({ partitions, shownName }) {
   const [isAll, showAll] = useState(false);
   const rows = rowsOf(partitions);
   if (!rows.length) return null;
-  const isShown = ({ name }, n) => isAll || n < ROWS_MAX || name === shownName;
+  const isInTable = ({ name }, n) => isAll || n < ROWS_MAX || name === shownName;
   const choose = (name) => {
     chosenPartition.value = name;
     chosenTransactionalId.value = null;
   };
   return html`<section class="partitions"><table><thead><tr><th scope="col">partition</th><th scope="col">readers</th><th scope="col">leader</th></tr></thead><tbody>
-    ${rows.filter(isShown).map(({ name, standing, state, leader, isUp }) => html`<tr key=${name} class=${`${state}${name === shownName ? " on" : ""}`} data-partition=${name} data-readers=${standing} data-leader=${leader} onClick=${() => choose(name)}>
+    ${rows.filter(isInTable).map(({ name, standing, state, leader, isUp }) => html`<tr key=${name} class=${`${state}${name === shownName ? " on" : ""}`} data-partition=${name} data-readers=${standing} data-leader=${leader} onClick=${() => choose(name)}>
       <th scope="row"><button class="link" aria-pressed=${name === shownName} onClick=${() => choose(name)}>${name}</button></th><td class="readers-of">${standing}</td>
       <td class=${leader === "none" || !isUp ? "short" : ""}>${leader === "none" ? (standing === "deleted" ? "-" : "none ✖") : isUp ? `broker ${leader}` : `broker ${leader} ✖ down`}</td></tr>`)}</tbody></table>
     ${rows.length > ROWS_MAX && html`<p><button class="link" aria-expanded=${isAll} onClick=${() => showAll(!isAll)}>${isAll ? "fewer" : `all ${rows.length} partitions`}</button></p>`}</section>`;

@@ -32,8 +32,8 @@ function textWidth(text, isBold = false) {
 const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
 
 /** A span with its shown text and the width that this needs. */
-const measured = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
-const measuredCell = (cell) => {
+const measureSpan = (span, text) => ({ ...span, shown: shortenText(text), full: text, width: textWidth(shortenText(text), true) + 2 * TEXT_PADDING });
+const measureCell = (cell) => {
   const lines = [cell.title || shortenText(cell.text, CELL_TEXT_LENGTH_MAX) || "record", shortenText(cell.sub, 22)];
   return { cell, lines, tick: cell.tick, isDecisive: cell.isWall || cell.isWrong || cell.isRepaired, width: Math.max(isNarrowPicture() ? 60 : 84, ...lines.map((line) => textWidth(line, true) + 2 * TEXT_PADDING)) };
 };
@@ -44,8 +44,8 @@ function tickPlaces(tickCount, rows) {
   for (let tick = 0; tick < tickCount; tick += 1) {
     let x = tick ? places[tick - 1] + TICK_GAP : LEFT_MARGIN;
     for (const row of rows) {
-      const at = row.findIndex((item) => item.tick === tick);
-      if (at > 0) x = Math.max(x, places[row[at - 1].tick] + row[at - 1].width + CELL_GAP);
+      const itemIndex = row.findIndex((item) => item.tick === tick);
+      if (itemIndex > 0) x = Math.max(x, places[row[itemIndex - 1].tick] + row[itemIndex - 1].width + CELL_GAP);
     }
     places.push(x);
   }
@@ -87,9 +87,9 @@ function withoutAxis(cells) {
 export function Picture({ picture, label = "The picture", isStill = false, isStep = isStill }) {
   const isNarrow = isNarrowPicture();
   const tops = isNarrow ? NARROW_TOPS : TOPS;
-  const appSpans = picture.app.spans.map((span) => measured(span, span.text));
-  const stateSpans = picture.coordinator.spans.map((span) => measured(span, span.pending ? `${span.name} → ${span.pending}` : span.name));
-  const cellRows = picture.logs.map(({ cells }) => cells.map(measuredCell));
+  const appSpans = picture.app.spans.map((span) => measureSpan(span, span.text));
+  const stateSpans = picture.coordinator.spans.map((span) => measureSpan(span, span.pending ? `${span.name} → ${span.pending}` : span.name));
+  const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
   if (!isNarrow) shortenRows(picture.ticks.length, appSpans, stateSpans, cellRows);
   const places = tickPlaces(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
   const placedCells = cellRows.map((cells) => (isNarrow ? withoutAxis(cells) : cells.map((cell) => ({ ...cell, x: places[cell.tick] }))));
@@ -125,12 +125,12 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
 
 /** The labels of the axis that differ from the one before, and have room. */
 function shownTicks(labels, places) {
-  const shown = [];
+  const tickLabels = [];
   labels.forEach((text, tick) => {
-    const last = shown.at(-1);
-    if (text && text !== last?.text && (!last || places[tick] - last.x > TICK_LABEL_WIDTH)) shown.push({ x: places[tick], text });
+    const lastLabel = tickLabels.at(-1);
+    if (text && text !== lastLabel?.text && (!lastLabel || places[tick] - lastLabel.x > TICK_LABEL_WIDTH)) tickLabels.push({ x: places[tick], text });
   });
-  return shown;
+  return tickLabels;
 }
 
 /** A stretch of time in a row: it reaches to the next one, the last one to the end. */

@@ -21,9 +21,9 @@ function producersOf(logs) {
 }
 
 export function Producers() {
-  const { now, said, error, position } = judgedMoment.value;
-  const entryByProducerId = new Map(Object.entries(now.transactions).map(([id, entry]) => [String(entry.pid), [id, entry]]));
-  const sortedProducers = producersOf(now.logs);
+  const { clusterState, said, error, position } = judgedMoment.value;
+  const entryByProducerId = new Map(Object.entries(clusterState.transactions).map(([id, entry]) => [String(entry.pid), [id, entry]]));
+  const sortedProducers = producersOf(clusterState.logs);
   if (!sortedProducers.length) return html`<${NothingYet} title="No producer has written yet">What the leader of a partition knows of a producer will stand here, beside what the coordinator knows.<//>`;
   const judgedTransactions = said && !askedFact.value ? said.verdict.partitions.flatMap((judged) => judged.open_txns) : [];
   return html`<table class="wide producers"><caption>Producers</caption>

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { runTask, askServer, compareWithRun, changeCluster, sendInput, playRun, postJson } from "../api.js";
 import { prefersReducedMotion, readingMs } from "../player.js";
 import { html } from "../html.js";
-import { SHOWN_MAX, clientsAt, coordinated, busyIds, highWatermark, idsOf, messages, partitionsOf, stepAt } from "../stage.js";
+import { SHOWN_MAX, coordinatorBeliefOf, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
 import { tapeOf, transactionLabel } from "../tape.js";
 import { PICTURE_LOGS_MAX, isByOperator, pictureOf } from "../picture.js";
@@ -26,13 +26,13 @@ import { goToLastMove } from "./why.js";
 
 export function Stage() {
   const shownMoment = judgedMoment.value;
-  const { now, index } = shownMoment;
+  const { clusterState, index } = shownMoment;
   const order = explanation.value?.verdict; // until there is a new explanation, the order is by the last one
-  const isStageEmpty = !hasUserData(now);
+  const isStageEmpty = !hasUserData(clusterState);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(now, order)} />`}
-      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(now, order))} />`}</div>`}
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(clusterState, order)} />`}
+      ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(clusterState, order))} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
       <${StagePicture} shownMoment=${shownMoment} order=${order} />
@@ -45,12 +45,12 @@ export function Stage() {
 
 /** What the picture shows: {id, tps}: a transactional id and partitions, as chosen or those in most
  *  trouble. */
-function pictureFocus({ now, index }, order) {
-  const [ids, partitions] = [idsOf(now, order), partitionsOf(now, order)];
-  const focusedPartition = focusedPartitionOf(now, order);
-  const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, now.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
+function pictureFocus({ clusterState, index }, order) {
+  const [ids, partitions] = [idsOf(clusterState, order), partitionsOf(clusterState, order)];
+  const focusedPartition = focusedPartitionOf(clusterState, order);
+  const lastWriterOf = (partitionName) => (partitionName && leaderWritesOf(partitionName).length ? tapeOf(partitionName, index, clusterState.logs[partitionName]).cells.findLast((cell) => cell.t)?.t.id : undefined);
   const focusedVerdict = order?.partitions.find(({ partition }) => partition === focusedPartition)?.open_txns.find((txn) => ids.includes(txn.transactional_id));
-  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (busyIds(order).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
+  const shownId = ids.includes(chosenTransactionalId.value) ? chosenTransactionalId.value : (focusedVerdict?.transactional_id ?? (judgedIds(order).includes(ids[0]) ? ids[0] : (lastWriterOf(focusedPartition) ?? ids[0])));
   const otherPartitions = partitions.filter((partitionName) => partitionName !== focusedPartition && lastWriterOf(partitionName) === shownId);
   return { id: shownId, tps: focusedPartition ? [focusedPartition, ...otherPartitions].slice(0, PICTURE_LOGS_MAX) : [] };
 }
@@ -65,26 +65,26 @@ function StagePicture({ shownMoment, order }) {
 }
 
 /** Messages that are held, owed or under way now; some can be released or dropped. */
-function DueMessages({ shownMoment: { now, index, said } }) {
-  const dueMessages = messages(now, index, said?.words.markers).filter((message) => message.isDue);
-  return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul></section>`;
+function DueMessages({ shownMoment: { clusterState, index, said } }) {
+  const dueMessages = messagesAt(clusterState, index, said?.words.markers).filter((message) => message.isDue);
+  return dueMessages.length > 0 && html`<section class="way due" aria-label="Not there yet"><h2>Not there yet</h2><ul>${dueMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul></section>`;
 }
 
 /** What members of streams groups run and wait for, in the server's words. */
 const StreamsGroups = ({ groups }) => Object.entries(groups).map(([name, sentences]) => html`<section class="believes streams" key=${name} data-group=${name}><h2>Streams group ${name}</h2><ul>${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul></section>`);
 
 function Details({ shownMoment, order }) {
-  const { now, index } = shownMoment;
-  const transactionalIds = idsOf(now, order, showsHangingOnly.value);
-  const partitionNames = partitionsOf(now, order, showsHangingOnly.value);
+  const { clusterState, index } = shownMoment;
+  const transactionalIds = idsOf(clusterState, order, showsHangingOnly.value);
+  const partitionNames = partitionsOf(clusterState, order, showsHangingOnly.value);
   const saidWords = shownMoment.said?.words;
   return html`
-    ${(showsHangingOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
+    ${(showsHangingOnly.value || Object.keys(clusterState.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${showsHangingOnly.value} onChange=${(e) => (showsHangingOnly.value = e.target.checked)} /> only what hangs</label></p>`}
     <section class="believes" id="application"><h2>The application knows</h2>
       ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${ApplicationBelief} key=${id} id=${id} application=${saidWords?.applications[id]} />`)}</section>
     <section class="believes"><h2>The coordinator believes</h2>
       ${transactionalIds.length === 0 && html`<p class="hint">${showsHangingOnly.value ? noHangText(shownMoment) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinated(now, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !busyIds(order).includes(id) && busyIds(order).includes(transactionalIds[0])} />`)}
+      ${firstNames(transactionalIds, chosenTransactionalId.value).map((id) => html`<${CoordinatorBelief} key=${id} idBelief=${coordinatorBeliefOf(clusterState, id, index)} sentence=${saidWords?.coordinators[id]} isShort=${id !== chosenTransactionalId.value && !judgedIds(order).includes(id) && judgedIds(order).includes(transactionalIds[0])} />`)}
       <${MoreNames} names=${transactionalIds} label="Transactional id" id="stage-txn" choice=${chosenTransactionalId} /></section>
     <${RecentMessages} shownMoment=${shownMoment} />
     <section class="believes"><h2>The partition believes</h2>
@@ -120,10 +120,10 @@ function MoreNames({ names, label, id, choice }) {
 // The story
 
 /** The marker with which an operator has ended a transaction on a partition after the last step of the story; undefined if none. */
-function repairAfterStory({ now, index }, tp) {
+function repairAfterStory({ clusterState, index }, tp) {
   const lastNote = storyNotes().at(-1);
   if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
-  return tapeOf(tp, index, now.logs[tp]).cells.findLast((cell) => cell.isMarker && cell.n > lastNote && isByOperator(cell.n));
+  return tapeOf(tp, index, clusterState.logs[tp]).cells.findLast((cell) => cell.isMarker && cell.n > lastNote && isByOperator(cell.n));
 }
 
 function Story({ index, repair }) {
@@ -158,30 +158,30 @@ const ApplicationBelief = ({ id, application }) => application && html`<p class=
 // Between
 
 /** Messages that were delivered, lost or refused a moment ago, and clients that have sent requests lately. */
-function RecentMessages({ shownMoment: { now, index, said } }) {
-  const recentMessages = messages(now, index, said?.words.markers).filter((message) => !message.isDue);
-  const recentClients = clientsAt(index);
+function RecentMessages({ shownMoment: { clusterState, index, said } }) {
+  const recentMessages = messagesAt(clusterState, index, said?.words.markers).filter((message) => !message.isDue);
+  const recentClients = recentClientsAt(index);
   return html`<section class="way" aria-label="A moment ago"><h2>A moment ago</h2>
-    ${recentMessages.length ? html`<ul>${recentMessages.map((message) => html`<${Message} key=${message.key} message=${message} now=${now} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
+    ${recentMessages.length ? html`<ul>${recentMessages.map((message) => html`<${Message} key=${message.key} message=${message} clusterState=${clusterState} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
     ${recentClients.length > 0 && html`<p class="clients"><small>Clients lately:</small> ${recentClients.map(([name, api]) => html`<span class="end-of">${name} <small>${api}</small></span> `)}</p>`}</section>`;
 }
 
 /** A message; a click on it offers what can be done to it, or to the next one like it. */
-function Message({ message, now }) {
+function Message({ message, clusterState }) {
   const [isOpen, setOpen] = useState(false);
-  const { how, like, rule, since, times } = message;
+  const { how, nextMatch, rule, event, times } = message;
   const isHeld = rule && how !== "delayed"; // a delay ends by itself, and a release does not shorten it
-  const nextLikeThis = `the next ${like.api}${like.client_id ? ` of ${like.client_id}` : ""}`;
+  const nextLikeThis = `the next ${nextMatch.api}${nextMatch.client_id ? ` of ${nextMatch.client_id}` : ""}`;
   return html`<li class=${`message ${how}`}>
     <span class="end-of">${message.from}</span>
-    <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${message.label}</button> ${message.said}</span>
+    <span class="arrow"><span class="what"><button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${message.label}</button> ${message.detail}</span>
       <span class="how">${message.status}${times > 1 ? `, ${times} times` : ""}</span></span>
     <span class="end-of">${message.to}</span>
     ${isHeld && canChangeCluster.value && html`<button onClick=${() => releaseHeld(rule)}>Release<span class="sr"> what ${rule} holds</span></button>`}
-    ${isOpen && html`<p class="doing">${since && html`<${EventLink} i=${since.i} />`}
+    ${isOpen && html`<p class="doing">${event && html`<${EventLink} i=${event.i} />`}
       ${!canChangeCluster.value && html`<span class="hint">This run has ended: nothing can be done to its messages.${drivenRun.value?.back ? " Step back, and you can." : ""}</span>`}
       ${canChangeCluster.value && isHeld && html`<button onClick=${() => releaseHeld(rule, "drop")}>Drop it</button> <button onClick=${() => releaseHeld(rule, "duplicate")}>Deliver it twice</button>`}
-      ${canChangeCluster.value && !isHeld && html`${["hold", "drop", ...(like.point.endsWith("request") ? ["duplicate"] : [])].map((what) => html`<button onClick=${() => armForNext(now, like, what)}>${NEXT_MESSAGE_LABELS[what]} ${nextLikeThis}</button> `)}`}</p>`}</li>`;
+      ${canChangeCluster.value && !isHeld && html`${["hold", "drop", ...(nextMatch.point.endsWith("request") ? ["duplicate"] : [])].map((actionName) => html`<button onClick=${() => armForNext(clusterState, nextMatch, actionName)}>${NEXT_MESSAGE_LABELS[actionName]} ${nextLikeThis}</button> `)}`}</p>`}</li>`;
 }
 
 const NEXT_MESSAGE_LABELS = { hold: "Hold", drop: "Drop", duplicate: "Deliver twice" };
@@ -198,25 +198,25 @@ function releaseHeld(rule, fate) {
 }
 
 /** Arm a rule that does something to the next message like one. */
-function armForNext(now, like, actionName) {
-  const freeRuleId = (n) => (now.faults[`page-${n}`] ? freeRuleId(n + 1) : `page-${n}`);
-  const newRule = { id: freeRuleId(1), ...like, limit: 1, action: { do: actionName } };
-  return changeCluster(() => (traceOrigin.value.kind === "live" ? postJson("/faults", newRule) : sendInput({ arm: newRule })), `The rule ${newRule.id} waits for the next ${like.api}.`);
+function armForNext(clusterState, nextMatch, actionName) {
+  const freeRuleId = (n) => (clusterState.faults[`page-${n}`] ? freeRuleId(n + 1) : `page-${n}`);
+  const newRule = { id: freeRuleId(1), ...nextMatch, limit: 1, action: { do: actionName } };
+  return changeCluster(() => (traceOrigin.value.kind === "live" ? postJson("/faults", newRule) : sendInput({ arm: newRule })), `The rule ${newRule.id} waits for the next ${nextMatch.api}.`);
 }
 
 // The partition
 
 function Partitions({ shownMoment, partitions, order }) {
-  const focusedPartition = focusedPartitionOf(shownMoment.now, order);
+  const focusedPartition = focusedPartitionOf(shownMoment.clusterState, order);
   return html`${firstNames(partitions, focusedPartition).map((tp) => html`<${Partition} key=${tp} tp=${tp} shownMoment=${shownMoment} isFocus=${tp === focusedPartition} />`)}
     <${MoreNames} names=${partitions} label="Partition" id="partition" choice=${chosenPartition} />`;
 }
 
 function Partition({ tp, shownMoment, isFocus }) {
-  const { now, index, open } = shownMoment;
-  const partitionLog = now.logs[tp];
+  const { clusterState, index, open } = shownMoment;
+  const partitionLog = clusterState.logs[tp];
   const judged = shownMoment.said?.verdict.partitions.find(({ partition }) => partition === tp);
-  const highWatermarkOffset = highWatermark(now, partitionLog);
+  const highWatermarkOffset = highWatermark(clusterState, partitionLog);
   return html`<div class=${`strip partition${isFocus ? " focus" : ""}`}>
     <h3><button class="link" onClick=${() => (chosenPartition.value = tp)} aria-pressed=${isFocus} title="Why is its last stable offset here?">${tp}</button> <small>leader: broker ${partitionLog.leader}, epoch ${partitionLog.epoch}</small></h3>
     <dl class="figures">
