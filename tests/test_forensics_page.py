@@ -54,7 +54,7 @@ def play_page() -> PlayedPage:
         address = server.bootstrap.split(",")[0]
         question = f"$ txnsim txns --bootstrap-server {address} find-hanging --all --json"
         living = json_of(run_typed(question, address, Path(name))[0])
-        run_typed(f"$ txnsim logs write shot --url {server.http}", address, Path(name))
+        run_typed(f"$ txnsim logs write shot --http {server.http}", address, Path(name))
         command, *_ = block_of()[2].splitlines()
         output, status = run_typed(command, address, Path(name))
         offline = json_of(run_typed(f"{COMMAND}--json shot", address, Path(name))[0])

@@ -92,7 +92,7 @@ REFUSED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "logs timeline": (("nobody", "{missing}"),),
     "logs verify": (("{missing}",),),
     "logs waiting": (("{missing}",),),
-    "logs write": (("{out}", "--url", "none"), ("{out}", "--url", f"http://{NOBODY}")),
+    "logs write": (("{out}", "--http", "ftp://x"), ("{out}", "--http", f"http://{NOBODY}")),
     "practise": (("upgrade",), ("--from", "4.3"), ("upgrade", "--from", "9.9")),
     "referee": (("none", "4.4"), ("4.3", "{missing}.py"), ("4.3", "4.4", "--on", "A")),
     "scenario check": ((),),

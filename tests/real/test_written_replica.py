@@ -90,8 +90,8 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
         kafka.kill(2)
         kafka.stop_broker(1)
         into = [word for path in data for word in ("--into", str(path))]
-        assert main(["logs", "write", *into, "--topic", "orders", "--url", server.http]) == 0
-        assert main(["logs", "write", str(directory / "own"), "--url", server.http]) == 0
+        assert main(["logs", "write", *into, "--topic", "orders", "--http", server.http]) == 0
+        assert main(["logs", "write", str(directory / "own"), "--http", server.http]) == 0
         kafka.start_again(1, 2)
         yield WrittenReplica(
             simulated=server.bootstrap,

@@ -349,7 +349,7 @@ class Soak(ManagedResource):
             (folder / "trace.jsonl").open("wb") as trace,
         ):
             shutil.copyfileobj(answer, trace)
-        write = [sys.executable, "-m", "txnsim.cli.main", "logs", "write", "--url", server.http]
+        write = [sys.executable, "-m", "txnsim.cli.main", "logs", "write", "--http", server.http]
         subprocess.run([*write, str(folder / "disks")], cwd=REPOSITORY, check=True)
 
     def _see_to_chain(self) -> None:

@@ -111,13 +111,14 @@ def answering(*answers: bytes) -> Serve:
     return serve
 
 
-def resetting_after(answer: bytes) -> Serve:
-    """What answers a HTTP request by given bytes and then resets the connection, as a program does
-    that closes a socket before it has read the whole request.
+def resetting_after(*answers: bytes) -> Serve:
+    """What answers HTTP requests likewise and then resets the connection, as a program does that
+    closes a socket before it has read the whole request.
     """
+    serve_answer = answering(*answers)
 
     def serve(connection: socket.socket, port: int) -> None:
-        answering(answer)(connection, port)
+        serve_answer(connection, port)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     return serve

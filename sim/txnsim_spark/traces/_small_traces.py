@@ -7,7 +7,6 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +18,6 @@ from urllib.parse import unquote
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.files import problem_of
 from txnsim_spark.embedded import DDL_FIELD, EmbeddedDatabase, duckdb_type_of, for_duckdb, structure
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
 from txnsim_spark.traces._queries import (
@@ -29,24 +27,26 @@ from txnsim_spark.traces._queries import (
     QUERIES_OVER_LINES,
     RUNS_QUERY,
 )
+from txnsim_spark.traces._trace_lines import measure_trace
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
-PACKED_LINE_BYTES_MAX: Final = 32 << 20
-"""Longest line of a compressed trace, as far as it is unpacked to see how large it is."""
-_PIECE_BYTES: Final = 1 << 20
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _ESCAPED_IN_FOLDERS: Final = frozenset("\"#%'*/:=?\\\x7f{[]^")
 _LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
 
 
-def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
+def small_files(paths: Sequence[str], *, are_exported: bool = False) -> tuple[Path, ...] | None:
     """The local files with the traces; None if Spark has to read them: they are not on this
     machine, they are too large, or DuckDB is not installed.
 
+    Args:
+        paths: Files, directories or patterns.
+        are_exported: They are Parquet files, which have no lines.
+
     Raises:
-        BadInputError: A compressed file can't be unpacked.
+        BadInputError: A compressed file can't be unpacked, or a line is too long.
     """
     if find_spec("duckdb") is None:
         return None
@@ -59,34 +59,15 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     is_readable = all(trace_file.suffix != ".zst" for trace_file in trace_files)
     bytes_left = SMALL_TRACES_BYTES_MAX
     for trace_file in trace_files if is_readable else ():
-        bytes_left -= _unpacked_bytes(trace_file, bytes_left)
+        stored_bytes = trace_file.stat().st_size
+        bytes_left -= (
+            stored_bytes
+            if are_exported or stored_bytes > bytes_left
+            else measure_trace(trace_file, bytes_max=bytes_left)
+        )
         if bytes_left < 0:
             return None
     return trace_files if is_readable else None
-
-
-def _unpacked_bytes(trace_file: Path, bytes_max: int) -> int:
-    """Size of a trace in bytes; of a compressed one what comes out of it, which may be a thousand
-    times as much. Above ``bytes_max`` it is not unpacked any further.
-    """
-    packed_bytes = trace_file.stat().st_size
-    if trace_file.suffix != ".gz" or packed_bytes > bytes_max:
-        return packed_bytes
-    unpacked_bytes = line_bytes = 0
-    try:
-        with gzip.open(trace_file) as unpacked:
-            while unpacked_bytes <= bytes_max and (piece := unpacked.read(_PIECE_BYTES)):
-                unpacked_bytes += len(piece)
-                bytes_after_line = len(piece) - 1 - piece.rfind(b"\n")
-                is_same_line = bytes_after_line == len(piece)
-                line_bytes = bytes_after_line + (line_bytes if is_same_line else 0)
-                if line_bytes > PACKED_LINE_BYTES_MAX:  # Spark's memory would not hold it
-                    raise BadInputError(
-                        f"{trace_file}: a line has more than {PACKED_LINE_BYTES_MAX} bytes"
-                    )
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
-    return unpacked_bytes
 
 
 def local_path_of(uri: str) -> Path | None:

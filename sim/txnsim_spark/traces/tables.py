@@ -35,12 +35,18 @@ from txnsim_spark.traces._small_traces import (
     small_files,
     write_export,
 )
+from txnsim_spark.traces._trace_lines import LINE_BYTES_MAX, PACKED_SUFFIXES, measure_trace
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _BLANK_BYTES_MAX: Final = 4_096
+_LINE_MAX_OPTION: Final = "mapreduce.input.linerecordreader.line.maxlength"
+"""Option of Hadoop's LineRecordReader, with which Spark reads text: it skips longer lines, and
+keeps no more than so much of them in memory.
+"""
+_BYTE_ORDER_MARK_BYTES: Final = 3
 EXPECTED_TRACE: Final = (
     'no trace: expected JSON lines that begin with {"k":"run",…}, as `scenario run --trace` and GET'
     " /api/v1/trace give them"
@@ -148,7 +154,11 @@ def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> AskTraces |
     Raises:
         TraceError: A file is no trace.
     """
-    trace_files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
+    trace_files = (
+        small_files([f"{paths[0]}/**/*.parquet"], are_exported=True)
+        if are_exported
+        else small_files(paths)
+    )
     if not trace_files:
         return None  # Spark says what is wrong with the paths
     if not are_exported:
@@ -226,12 +236,16 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     from pyspark.sql import functions as fn
 
     try:
-        lines = spark.read.text(list(paths)).select("value", fn.input_file_name().alias("uri"))
+        # Hadoop compares with the line and its end.
+        line_bytes_above = LINE_BYTES_MAX + len("\r\n") + 1
+        text = spark.read.option(_LINE_MAX_OPTION, line_bytes_above).text(list(paths))
+        lines = text.select("value", fn.input_file_name().alias("uri"))
         file_uris = lines.inputFiles()
     except AnalysisException as error:
         raise TraceError(f"{', '.join(paths)}: {_first_reason_line(error)}") from error
     if not file_uris:
         raise TraceError(f"{', '.join(paths)}: no files")
+    _refuse_long_lines(text, file_uris)
     run_by_uri = run_names(file_uris)
     file_rows = [(uri, path_of(uri), run_name) for uri, run_name in run_by_uri.items()]
     # Not createDataFrame: that would start a Python worker, and nothing else here needs one.
@@ -254,6 +268,43 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
         .createOrReplaceTempView(view_of("lines"))
     )
     return list(run_by_uri.values())
+
+
+def _refuse_long_lines(text: DataFrame, file_uris: Sequence[str]) -> None:
+    """Refuse a file with a line that is too long. Files of this machine are read through here;
+    elsewhere it is computed by the workers whether the lines that they read are all of the file.
+    A packed file elsewhere is taken as it is: its long lines are left out.
+
+    Raises:
+        BadInputError: A line is too long.
+    """
+    from pyspark.sql import functions as fn
+
+    files_elsewhere = []
+    for uri in file_uris:
+        trace_file = local_path_of(uri)
+        if trace_file is not None and trace_file.is_file() and trace_file.suffix != ".zst":
+            measure_trace(trace_file)
+        elif not uri.endswith(PACKED_SUFFIXES):
+            files_elsewhere.append(uri)
+    if not files_elsewhere:
+        return
+    line_ends, line_bytes = fn.count("value"), fn.sum(fn.octet_length("value"))
+    file_bytes = fn.col("file_bytes")
+    # A line ends with one byte or two. A line that was skipped is longer than that.
+    skipping_file = (
+        text.select("value", fn.input_file_name().alias("uri"), "_metadata.file_size")
+        .where(fn.col("uri").isin(files_elsewhere))
+        .groupBy("uri")
+        .agg(fn.max("file_size").alias("file_bytes"), (line_bytes + 2 * line_ends).alias("read"))
+        .where(file_bytes > fn.col("read") + _BYTE_ORDER_MARK_BYTES)
+        .first()
+    )
+    if skipping_file is not None:
+        raise TraceError(
+            f"{path_of(skipping_file.uri)}: a line has more than {LINE_BYTES_MAX} bytes: no"
+            " line of a trace is that long"
+        )
 
 
 def _refuse_exported_runs(

@@ -265,7 +265,7 @@ def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
 def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     disks = tmp_path / "disks"
     with TxnsimServer(practise=True, arguments=("--http", "0")) as txnsim_server:
-        assert main(["logs", "write", str(disks), "--url", str(txnsim_server.http)]) == 0
+        assert main(["logs", "write", str(disks), "--http", str(txnsim_server.http)]) == 0
     directories = sorted(map(str, disks.iterdir()))
     assert len(directories) == 3
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:

@@ -28,7 +28,7 @@ def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
     with TxnsimServer(brokers=BROKERS, arguments=("--http", "0", *topics)) as server:
         assert server.http is not None
         left_open = list(_play_transactions(server.bootstrap))
-        assert main(["logs", "write", str(directory), "--url", server.http]) == 0
+        assert main(["logs", "write", str(directory), "--http", server.http]) == 0
         del left_open  # a producer that ends would abort
     return tuple(directory / f"broker-{broker}" for broker in range(1, BROKERS + 1))
 

@@ -16,6 +16,8 @@ from tests.spark.pipeline.analysis_page import PAGE, blocks, fill_page, names
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.spark.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
+from txnsim.errors import BadInputError
+from txnsim_spark.traces import _trace_lines, tables
 from txnsim_spark.traces.analyses import (
     ANALYSES,
     LATE_AFTER_MS,
@@ -472,3 +474,21 @@ def test_the_page_shows_what_is_found(views: SparkSession) -> None:
     assert fill_page(page_text, page_blocks) == page_text, (
         "python -m tests.spark.pipeline.analysis_page --write"
     )
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_later_line_that_is_too_long_does_not_reach_the_tables(
+    is_here: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hadoop's reader of lines would keep up to 2 GiB of it, or skip it without a word."""
+    for module in (_trace_lines, tables):
+        monkeypatch.setattr(module, "LINE_BYTES_MAX", 100_000)
+    if not is_here:
+        monkeypatch.setattr(tables, "local_path_of", lambda _: None)
+    file = tmp_path / "x.jsonl"
+    line = f"{brief_lives().partition(chr(10))[0]}\r\n"
+    for long_bytes, is_refused in ((100_000, False), (100_001, True), (300_000, True)):
+        file.write_text(line + "x" * long_bytes + "\n" + line)
+        refusal = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
+        with refusal if is_refused else contextlib.nullcontext():
+            tables._register_lines(spark, [str(file)])

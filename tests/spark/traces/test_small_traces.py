@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from txnsim.cli.main import main
 from txnsim_spark.embedded import EmbeddedDatabase
-from txnsim_spark.traces import _small_traces
+from txnsim_spark.traces import _small_traces, _trace_lines
 from txnsim_spark.traces._small_traces import small_files
+from txnsim_spark.traces._trace_lines import measure_trace
 from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 from txnsim_spark.traces.tables import TraceError, embedded_queries
 
@@ -61,16 +63,38 @@ def test_a_packed_trace_counts_as_what_comes_out_of_it(
     assert sum(map(len, unpacked)) < 10 << 20, "and it is unpacked no further"
 
 
-def test_a_packed_line_without_an_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("lines_before", [0, 1, 70_000])
+def test_a_line_that_is_too_long_is_refused_wherever_it_is(
+    is_packed: bool,
+    lines_before: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(_small_traces, "PACKED_LINE_BYTES_MAX", 3 << 20)
-    bomb = tmp_path / "bomb.jsonl.gz"
-    bomb.write_bytes(gzip.compress(brief_lives().encode() + bytes(5 << 20)))
-    assert main(["trace", "analyse", str(bomb)]) == 2
-    assert f"{bomb}: a line has more than" in capsys.readouterr().err
-    bomb.write_bytes(gzip.compress(5 * (bytes(2 << 20) + b"\n")))
-    assert small_files([str(bomb)]) == (bomb,)
+    monkeypatch.setattr(_trace_lines, "LINE_BYTES_MAX", 3 << 20)
+    pack = gzip.compress if is_packed else bytes
+    file = tmp_path / ("x.jsonl.gz" if is_packed else "x.jsonl")
+    line = brief_lives().encode().partition(b"\n")[0] + b"\n"
+    before = line * lines_before
+    file.write_bytes(pack(before + bytes((3 << 20) + 1) + b"\n" + line))
+    assert main(["trace", "analyse", str(file)]) == 2
+    complaint = capsys.readouterr().err
+    assert f"{file}: line {lines_before + 1}, which begins at byte {len(before)}," in complaint
+    file.write_bytes(pack(before + 5 * (bytes(3 << 20) + b"\n")))
+    assert small_files([str(file)]) == (file,)
+
+
+def test_a_file_is_measured_up_to_where_it_ended_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may append faster than it is read."""
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(b"x\n" * 1_000)
+    monkeypatch.setattr(_trace_lines, "_PIECE_BYTES", 100)
+    assert measure_trace(file, bytes_max=500) == 501
+    monkeypatch.setattr(Path, "open", lambda *_: io.BytesIO(b"x\n" * 100_000))
+    assert measure_trace(file) == 2_000
 
 
 @pytest.mark.parametrize("damage", ["cut off", "noise", "changed"])

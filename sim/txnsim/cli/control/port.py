@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
@@ -93,6 +93,18 @@ class ControlPort:
         """Send a DELETE request."""
         return self._send_request("DELETE", path_parts, {}, None, PATIENCE_SECONDS, form)
 
+    @contextmanager
+    def stream(
+        self, *path_parts: str | int, patience_s: float = PATIENCE_SECONDS, **parameters: object
+    ) -> Iterator[AnswerStream]:
+        """Send a GET request whose answer is read as it comes. It may have any size.
+
+        Raises:
+            ControlPortError: It refuses, or it does not answer; also while the answer is read.
+        """
+        with self._open_answer("GET", path_parts, parameters, None, patience_s) as answer:
+            yield answer
+
     def _send_request(
         self,
         method: str,
@@ -102,23 +114,47 @@ class ControlPort:
         patience_s: float,
         form: object,
     ) -> Json:
-        quoted_path = "/".join(quote(str(path_part), safe="") for path_part in path_parts)
+        with self._open_answer(method, path_parts, query, body, patience_s) as answer:
+            text = answer.read(_ANSWER_BYTES_MAX + 1)
+        if len(text) > _ANSWER_BYTES_MAX:
+            raise self._absent_error(f"more than {_ANSWER_BYTES_MAX} bytes")
+        try:
+            answer_value = json.loads(text)
+            msgspec.convert(answer_value, form)
+        except (ValueError, msgspec.ValidationError, RecursionError) as error:
+            raise ControlPortError(
+                f"{self.url} answers {method} /api/v1/{_quoted(path_parts)} with something else:"
+                f" {error}; is it a control port of txnsim?"
+            ) from None
+        return answer_value
+
+    @contextmanager
+    def _open_answer(
+        self,
+        method: str,
+        path_parts: tuple[str | int, ...],
+        query: Mapping[str, object],
+        body: object,
+        patience_s: float,
+    ) -> Iterator[AnswerStream]:
         parameters = {name: value for name, value in query.items() if value is not None}
-        address = (
-            f"{self.url}/api/v1/{quoted_path}{'?' if parameters else ''}{urlencode(parameters)}"
-        )
+        query_text = urlencode(parameters, doseq=True)
+        address = f"{self.url}/api/v1/{_quoted(path_parts)}{'?' if parameters else ''}{query_text}"
         body_bytes = None if body is None else json.dumps(body).encode()
         request = Request(address, data=body_bytes, method=method)
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")
+        with self._as_control_port_error(patience_s):
+            response = self._opener.open(request, timeout=patience_s)
+        assert isinstance(response, HTTPResponse)  # what an address of HTTP is answered with
+        with response:
+            yield AnswerStream(self, response, patience_s)
+
+    @contextmanager
+    def _as_control_port_error(self, patience_s: float) -> Iterator[None]:
+        """Raise a ControlPortError for whatever goes wrong between us and the control port."""
         try:
-            with self._opener.open(request, timeout=patience_s) as answer:
-                text = answer.read(_ANSWER_BYTES_MAX + 1)
-            if len(text) > _ANSWER_BYTES_MAX:
-                raise self._absent_error(f"more than {_ANSWER_BYTES_MAX} bytes")
-            answer_value = json.loads(text)
-            msgspec.convert(answer_value, form)
-            return answer_value
+            yield
         except HTTPError as error:
             raise self._refusal_of(error) from None
         except URLError as error:
@@ -129,11 +165,6 @@ class ControlPort:
             ) from None
         except (OSError, HTTPException) as error:
             raise self._absent_error(error) from None
-        except (ValueError, msgspec.ValidationError, RecursionError) as error:
-            raise ControlPortError(
-                f"{self.url} answers {method} /api/v1/{quoted_path} with something else: {error};"
-                " is it a control port of txnsim?"
-            ) from None
 
     def _refusal_of(self, error: HTTPError) -> ControlPortError:
         if error.code == 401:
@@ -159,6 +190,28 @@ class ControlPort:
             f"no control port answers at {self.url} ({cause_text}): start one with `txnsim serve "
             f"--http`, or say where it is with --http, {HTTP_VARIABLE} or --ready-file"
         )
+
+
+class AnswerStream:
+    """The bytes of an answer, read as they come."""
+
+    def __init__(self, port: ControlPort, response: HTTPResponse, patience_s: float) -> None:
+        self._port = port
+        self._response = response
+        self._patience_s = patience_s
+
+    def read(self, size: int) -> bytes:
+        """Read at most so many bytes; none at the end.
+
+        Raises:
+            ControlPortError: The answer does not go on.
+        """
+        with self._port._as_control_port_error(self._patience_s):
+            return self._response.read(size)
+
+
+def _quoted(path_parts: tuple[str | int, ...]) -> str:
+    return "/".join(quote(str(path_part), safe="") for path_part in path_parts)
 
 
 def _read_refusal(error: HTTPError) -> str:

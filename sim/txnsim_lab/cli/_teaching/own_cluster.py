@@ -189,7 +189,7 @@ def _log_directories() -> list[Path]:
             f"A cluster of `txnsim practise` leaves its log directories in {logs_folder} …"
         )
         with whole(logs_folder) as new_folder, _running_command("practise") as control_port:
-            command = [*_TXNSIM, "logs", "write", str(new_folder), "--url", control_port.url]
+            command = [*_TXNSIM, "logs", "write", str(new_folder), "--http", control_port.url]
             process = subprocess.run(command, capture_output=True, text=True, check=False)
             if process.returncode:
                 raise ConfigError(f"{logs_folder}: {process.stderr.strip()}")

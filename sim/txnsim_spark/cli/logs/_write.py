@@ -5,25 +5,22 @@ port: as new directories, or some topics of them into the directories of a stopp
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from typing import IO, TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from txnsim.cli.control_token import token_from
+from txnsim.cli.control.port import ControlPort, ControlPortError, port_of
+from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.files import problem_of, whole, working_in
+from txnsim.files import whole, working_in
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import InstalledReplica, InstallTarget
@@ -34,16 +31,9 @@ DESCRIPTION: Final = (
     "put the records of some topics into the log directories of a stopped Apache Kafka instead, "
     "where these topics exist and are empty."
 )
-DEFAULT_URL: Final = "http://127.0.0.1:9080"
 TIMEOUT_SECONDS: Final = 60
-LISTING_BYTES_MAX: Final = 64 << 20
-"""Largest list of brokers or topics, in bytes; a control port sends no larger one."""
-COMPLAINT_BYTES_MAX: Final = 4 << 10
-"""How many bytes of a refusal are printed."""
 _MEMBER_RE: Final = re.compile(r"broker-(\d{1,10})/([^/].*)")
 """Name of a file in the archive: a broker, and a path in its directory."""
-
-Row = TypeVar("Row")
 
 
 class _BrokerRow(msgspec.Struct, frozen=True):
@@ -93,11 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --into, throw away the records that the topic has there",
     )
     parser.add_argument(
-        "--url",
-        default=DEFAULT_URL,
-        help=f"the simulator's control port, `serve --http` (default: {DEFAULT_URL})",
-    )
-    parser.add_argument(
         "--broker",
         type=int,
         action="append",
@@ -105,26 +90,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ID",
         help="only this broker; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="what was written as JSON")
+    add_port(parser)
+    parser.add_argument("--url", dest="http", metavar="URL", help="the older name of --http")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the directories; returns the exit status."""
     try:
         _check_arguments(args)
+        port = port_of(args)
         if args.into:
-            TERMINAL.tell(args, _fill_directories(args), _replica_lines)
+            TERMINAL.tell(args, _fill_directories(args, port), _replica_lines)
         else:
-            TERMINAL.tell(args, _write_to_new_folders(args), _directory_lines)
-    except (OSError, HTTPException, tarfile.TarError, BadInputError) as error:
-        TERMINAL.complain(f"{_problem_text(error)}")
+            TERMINAL.tell(args, _write_to_new_folders(args, port), _directory_lines)
+    except (OSError, ControlPortError, tarfile.TarError, BadInputError) as error:
+        TERMINAL.complain(TERMINAL.error_text(error))
         return MISUSE_STATUS
     return 0
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    if not args.url.startswith(("http://", "https://")):
-        raise ConfigError(f"--url {args.url}: expected http://HOST:PORT")
     if bool(args.into) == (args.directory is not None):
         raise ConfigError("name a DIR to make, or with --into the directory of a stopped broker")
     if args.into and not args.topic:
@@ -139,10 +124,14 @@ def _check_arguments(args: argparse.Namespace) -> None:
 # Directories of their own
 
 
-def _write_to_new_folders(args: argparse.Namespace) -> list[dict[str, object]]:
+def _write_to_new_folders(args: argparse.Namespace, port: ControlPort) -> list[dict[str, object]]:
     """Write the directories of all brokers, each to a new folder; if one fails, none stays."""
     brokers = args.broker or [
-        broker.id for broker in _read_listing(args.url, "brokers", _BrokerRow)
+        broker.id
+        for broker in msgspec.convert(
+            port.get("brokers", form=list[_BrokerRow], patience_s=TIMEOUT_SECONDS),
+            list[_BrokerRow],
+        )
     ]
     new_folders = {broker: args.directory / f"broker-{broker}" for broker in brokers}
     for broker_folder in new_folders.values():
@@ -153,30 +142,33 @@ def _write_to_new_folders(args: argparse.Namespace) -> list[dict[str, object]]:
             broker: exit_stack.enter_context(whole(broker_folder))
             for broker, broker_folder in new_folders.items()
         }
-        sizes = _write_log_dirs(args.url, part_folders)
+        sizes = _write_log_dirs(port, part_folders)
         return [
             {"broker": broker, "directory": str(new_folders[broker]), **sizes[broker]}
             for broker in new_folders
         ]
 
 
-def _write_log_dirs(url: str, folders: Mapping[int, Path]) -> dict[int, dict[str, int]]:
+def _write_log_dirs(port: ControlPort, folders: Mapping[int, Path]) -> dict[int, dict[str, int]]:
     """Write the directories of these brokers, which are of one moment, into new folders, as the
     data arrives. Returns how many files and bytes each has.
     """
     sizes = {broker: {"files": 0, "bytes": 0} for broker in folders}
     for folder in folders.values():
         folder.mkdir(parents=True)
-    query = "&".join(f"broker={broker}" for broker in folders)
     with (
-        _open_resource(url, f"log-dirs?{query}") as response,
-        tarfile.open(fileobj=response, mode="r|") as archive,
+        port.stream("log-dirs", broker=list(folders), patience_s=TIMEOUT_SECONDS) as answer,
+        # All that tarfile asks of a stream is to be read.
+        tarfile.open(fileobj=cast("IO[bytes]", answer), mode="r|") as archive,
     ):
         for archive_member in archive:
             name_parts = _MEMBER_RE.fullmatch(archive_member.name)
             broker = -1 if name_parts is None else int(name_parts[1])
             if name_parts is None or broker not in folders or not archive_member.isfile():
-                raise _strange_answer(url, f"{archive_member.name!r} is no file of a broker asked")
+                raise BadInputError(
+                    f"what answers at {port.url} is no control port of txnsim:"
+                    f" {archive_member.name!r} is no file of a broker asked"
+                )
             size = sizes[broker]
             with working_in(folders[broker]):
                 file = archive_member.replace(name=name_parts[2])
@@ -196,7 +188,7 @@ def _directory_lines(directories: Sequence[dict[str, object]]) -> list[str]:
 # Directories of a stopped broker
 
 
-def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
+def _fill_directories(args: argparse.Namespace, port: ControlPort) -> list[InstalledReplica]:
     from txnsim.storage.replica_install import InstallTarget, install
 
     targets = InstallTarget.find_in(args.into, args.topic)
@@ -206,11 +198,11 @@ def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
                 raise ConfigError(
                     f"{target.replica.path}: there are records already; --replace throws them away"
                 )
-    targets_by_leader_sorted = sorted(_targets_by_leader(args, targets).items())
+    targets_by_leader_sorted = sorted(_targets_by_leader(args, port, targets).items())
     with tempfile.TemporaryDirectory(prefix="txnsim-") as scratch_folder:
         with working_in(Path(scratch_folder)):
             _write_log_dirs(
-                args.url,
+                port,
                 {
                     broker: Path(scratch_folder) / str(broker)
                     for broker, _ in targets_by_leader_sorted
@@ -228,11 +220,12 @@ def _fill_directories(args: argparse.Namespace) -> list[InstalledReplica]:
 
 
 def _targets_by_leader(
-    args: argparse.Namespace, targets: Sequence[InstallTarget]
+    args: argparse.Namespace, port: ControlPort, targets: Sequence[InstallTarget]
 ) -> dict[int, list[InstallTarget]]:
     """The folders to fill, by the id of the simulator's broker that leads the partition."""
     leader_by_partition: dict[tuple[str, int], int] = {}
-    for topic_row in _read_listing(args.url, "topics", _TopicRow):
+    topics = port.get("topics", form=list[_TopicRow], patience_s=TIMEOUT_SECONDS)
+    for topic_row in msgspec.convert(topics, list[_TopicRow]):
         for partition_row in topic_row.partitions:
             topic_and_partition = topic_row.name, partition_row.partition
             leader_by_partition[topic_and_partition] = partition_row.leader
@@ -267,49 +260,3 @@ def _replica_lines(replicas: Sequence[InstalledReplica]) -> list[str]:
         f"up to offset {replica.end_offset}"
         for replica in replicas
     ]
-
-
-def _read_listing(url: str, path: str, row_type: type[Row]) -> list[Row]:
-    """A list that the control port answers; what else answers there is told as such.
-
-    Raises:
-        BadInputError: The answer is no such list, or too large.
-        OSError, HTTPException: There is no answer.
-    """
-    with _open_resource(url, path) as response:
-        listing = response.read(LISTING_BYTES_MAX + 1)
-    if len(listing) > LISTING_BYTES_MAX:
-        raise _strange_answer(url, f"more than {LISTING_BYTES_MAX} bytes")
-    try:
-        rows = msgspec.json.decode(listing, type=list[msgspec.Raw])
-        return [msgspec.json.decode(row, type=row_type) for row in rows]
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _strange_answer(url, str(error)) from error
-
-
-def _strange_answer(url: str, reason: str) -> BadInputError:
-    return BadInputError(f"what answers at {url} is no control port of txnsim: {reason}")
-
-
-def _open_resource(url: str, path: str) -> HTTPResponse:
-    request = Request(f"{url.rstrip('/')}/api/v1/{path}")
-    token = token_from(os.environ)
-    if token is not None:
-        request.add_header("Authorization", f"Bearer {token}")
-    response = urlopen(request, timeout=TIMEOUT_SECONDS)
-    assert isinstance(response, HTTPResponse)  # what a http URL is answered with
-    return response
-
-
-def _problem_text(error: Exception) -> str:
-    match error:
-        case HTTPError():
-            refusal = error.read(COMPLAINT_BYTES_MAX).decode(errors="replace")
-            return f"{error.url}: {refusal or error.reason}"
-        case URLError():
-            reason = error.reason
-            problem = problem_of(reason) if isinstance(reason, Exception) else reason
-            return f"no control port answers ({problem}); start one with `serve --http`"
-        case HTTPException():
-            return f"what answers is no control port of txnsim: {problem_of(error)}"
-    return TERMINAL.error_text(error)

@@ -100,9 +100,19 @@ def test_what_is_wrong_is_told(
     assert main([*write, "--url", url, "--broker", "9"]) == 2
     assert "there is no broker 9" in capsys.readouterr().err
     assert main([*write, "--url", "http://127.0.0.1:1"]) == 2
-    assert "start one with `serve --http`" in capsys.readouterr().err
-    assert main([*write, "--url", "127.0.0.1:9080"]) == 2
+    assert "start one with `txnsim serve --http`" in capsys.readouterr().err
+    assert main([*write, "--url", "ftp://127.0.0.1:9080"]) == 2
     assert "expected http://HOST:PORT" in capsys.readouterr().err
+
+
+def test_the_control_port_is_where_the_other_commands_look_for_it(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = ["logs", "write", "--broker", "1"]
+    assert main([*write, str(tmp_path / "a"), "--http", url.removeprefix("http://")]) == 0
+    monkeypatch.setenv("TXNSIM_HTTP", url)
+    assert main([*write, str(tmp_path / "b")]) == 0
+    assert main([*write, str(tmp_path / "c"), "--http", "1"]) == 2
 
 
 # Into the directories of a stopped broker

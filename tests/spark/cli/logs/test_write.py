@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.support.hostile_brokers import answering, hostile_broker
+from tests.support.hostile_brokers import Serve, answering, hostile_broker, resetting_after
 from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 
@@ -58,7 +57,7 @@ def archive_of(name: str, kind: bytes) -> bytes:
 def test_what_answers_no_list_of_brokers_is_no_control_port(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse([LISTINGS[kind]], tmp_path, capsys)
+    refuse(answering(LISTINGS[kind]), tmp_path, capsys)
 
 
 @pytest.mark.parametrize("kind", ["noise", "half a file", *MEMBERS])
@@ -69,12 +68,22 @@ def test_an_archive_of_something_else_leaves_nothing(
         "noise": OK + bytes(range(256)) * 40,
         "half a file": archive_of("broker-1/orders-0/leader", tarfile.REGTYPE)[: len(OK) + 512],
     }
-    refuse([BROKERS, archive.get(kind) or archive_of(*MEMBERS[kind])], tmp_path, capsys)
+    content = archive.get(kind) or archive_of(*MEMBERS[kind])
+    refuse(answering(BROKERS, content), tmp_path, capsys)
 
 
-def refuse(answers: Sequence[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with hostile_broker(answering(*answers)) as address:
-        status = main(["logs", "write", str(tmp_path / "a/b/c/out"), "--url", f"http://{address}"])
+def test_an_archive_whose_connection_is_reset_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_length = BROKERS.replace(b"\r\n\r\n", b"\r\nContent-Length: 11\r\n\r\n")
+    archive = archive_of("broker-1/orders-0/leader", tarfile.REGTYPE)
+    for size in (len(OK), len(OK) + 600):
+        refuse(resetting_after(with_length, archive[:size]), tmp_path, capsys)
+
+
+def refuse(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with hostile_broker(serve) as address:
+        status = main(["logs", "write", str(tmp_path / "a/b/c/out"), "--http", address])
     complaint = capsys.readouterr().err
     assert status == MISUSE_STATUS
     assert complaint.strip()

@@ -1,0 +1,67 @@
+"""Lines of traces are bounded before they are read: whoever reads a line keeps it whole, and a
+file that is not a trace may have one line without an end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Final
+
+from txnsim.errors import BadInputError
+from txnsim.files import problem_of
+
+LINE_BYTES_MAX: Final = 32 << 20
+"""Longest line of a trace, in bytes: Spark's memory would not hold much longer ones."""
+PACKED_SUFFIXES: Final = (".gz", ".zst", ".bz2", ".deflate", ".lz4", ".snappy")
+"""Suffixes of files that Spark unpacks."""
+_PIECE_BYTES: Final = 1 << 20
+_LINE_FEED: Final = b"\n"
+
+
+def measure_trace(trace_file: Path, *, bytes_max: int | None = None) -> int:
+    """Read through a trace, and return its size in bytes; of one that gzip has packed it is what
+    comes out of it, which may be a thousand times as much.
+
+    Args:
+        trace_file: A regular file. What is appended to it meanwhile is not read.
+        bytes_max: Above so many bytes it is not read any further.
+
+    Raises:
+        BadInputError: A line is too long, or the file can't be unpacked.
+        OSError: It can't be read.
+    """
+    if trace_file.suffix != ".gz":
+        bytes_there = trace_file.stat().st_size
+        return _measure_lines(
+            trace_file, min(bytes_there, bytes_there if bytes_max is None else bytes_max + 1)
+        )
+    try:
+        return _measure_lines(trace_file, None if bytes_max is None else bytes_max + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
+
+
+def _measure_lines(trace_file: Path, bytes_max: int | None) -> int:
+    bytes_read = line_start = 0
+    line_number = 1
+    with gzip.open(trace_file) if trace_file.suffix == ".gz" else trace_file.open("rb") as content:
+        while bytes_max is None or bytes_read < bytes_max:
+            bytes_left = _PIECE_BYTES if bytes_max is None else bytes_max - bytes_read
+            piece = content.read(min(_PIECE_BYTES, bytes_left))
+            if not piece:
+                break
+            first_end = piece.find(_LINE_FEED)
+            if (len(piece) if first_end < 0 else first_end) + bytes_read - line_start > (
+                LINE_BYTES_MAX
+            ):
+                raise BadInputError(
+                    f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
+                    f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
+                )
+            if first_end >= 0:  # no line between two ends in one piece is longer than it
+                line_number += piece.count(_LINE_FEED)
+                line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
+            bytes_read += len(piece)
+    return bytes_read
