@@ -20,7 +20,6 @@ from txnsim.config._kafka_names import (
     NOT_OPENED,
     OF_PLUGINS,
     ONE_PROCESS,
-    REFERENCE_READERS,
     FileReaders,
     file_readers,
     known_properties,
@@ -102,9 +101,7 @@ PROBLEMS_MAX: Final = 100
 class _Problems:
     """The errors of one file, collected so that one run shows all of them."""
 
-    def __init__(
-        self, file: str, readers: FileReaders = REFERENCE_READERS, *, names_lines: bool = True
-    ) -> None:
+    def __init__(self, file: str, readers: FileReaders, *, names_lines: bool = True) -> None:
         self._file = file
         self._readers = readers
         self._has_lines = names_lines
@@ -300,21 +297,27 @@ def _readers_of_yaml(
 
 
 def settings_of(
-    named_values: Mapping[str, object], *, source_name: str
+    named_values: Mapping[str, object], *, source_name: str, as_version: Sequence[str] = ()
 ) -> tuple[Settings, tuple[str, ...]]:
     """Settings given by name in a program, ours or Kafka's, validated like those of a YAML file.
+
+    Args:
+        named_values: The settings by name.
+        source_name: What messages begin with: who has given them.
+        as_version: The releases of the brokers that read them, as ``--as-version`` names them; by
+            default the reference.
 
     Returns:
         The settings, and warnings about names without effect.
 
     Raises:
-        ConfigError: A name is unknown or a value wrong; one line for each.
+        ConfigError: A name is unknown or a value wrong; one line for each. Or there is no such
+            release.
     """
-    problems = _Problems(source_name, names_lines=False)
+    readers = file_readers(as_version)
+    problems = _Problems(source_name, readers, names_lines=False)
     lines: _LineByPath = dict.fromkeys((("settings", name) for name in named_values), 0)
-    settings, warnings = _named_settings(
-        named_values, lines, problems, REFERENCE_READERS, is_copied=False
-    )
+    settings, warnings = _named_settings(named_values, lines, problems, readers, is_copied=False)
     problems.raise_if_any()
     return settings, _idle_warnings(warnings, file=source_name)
 

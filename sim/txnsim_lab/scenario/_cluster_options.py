@@ -43,7 +43,7 @@ def options_of(scenario: Scenario, run: Run) -> ClusterOptions:
         brokers=scenario.brokers,
         port=0,
         settings=_cluster_settings(scenario, run),
-        as_version=() if run.as_version is None else (run.as_version,),
+        as_version=_releases_of(run),
         rules=rules,
     )
 
@@ -54,12 +54,18 @@ def _cluster_settings(scenario: Scenario, run: Run) -> Settings:
         **scenario.settings,
         **run.settings,
     }
-    settings, _ = settings_of(settings_of_run, source_name=f"{scenario.name}: settings")
+    settings, _ = settings_of(
+        settings_of_run, source_name=f"{scenario.name}: settings", as_version=_releases_of(run)
+    )
     return msgspec.structs.replace(
         settings,
         transaction_version=TRANSACTION_VERSION[run.mode],
         transaction_partition_verification_enable=VERIFICATION[run.mode],
     )
+
+
+def _releases_of(run: Run) -> tuple[str, ...]:
+    return () if run.as_version is None else (run.as_version,)
 
 
 def new_topic(topic_name: str, topic: Topic, *, brokers: int) -> TopicToCreate:

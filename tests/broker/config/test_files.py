@@ -432,6 +432,18 @@ def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> 
     assert warning.endswith(": log.dirs")
 
 
+def test_settings_of_a_program_are_read_as_the_releases_read_them() -> None:
+    named_values = {WARMUPS: 1, "log.segment.bytes": 100}
+    settings, warnings = settings_of(named_values, source_name="here", as_version=("3.9",))
+    assert warnings == (
+        "here: without effect, because a broker of Apache Kafka 3.9 has no such property: "
+        f"{WARMUPS}",
+    )
+    assert settings.segment_bytes == 100
+    with pytest.raises(ConfigError, match=r"log\.segment\.bytes: expected at least 1048576"):
+        settings_of(named_values, source_name="here")
+
+
 def test_names_of_nobody_do_not_pass_in_a_program_which_is_copied_from_no_broker() -> None:
     with pytest.raises(ConfigError, match=r"settings\.jmx\.port: no such setting here"):
         settings_of({"jmx.port": 1}, source_name="SimulatedKafka")
