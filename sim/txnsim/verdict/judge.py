@@ -92,6 +92,12 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """
     command: ShellText | None = None
     """The command of an operator."""
+    marker: str | None = None
+    """The marker that the command writes, ``COMMIT`` or ``ABORT``; None if there is no command, or
+    what was decided is unknown.
+    """
+    action: str = ""
+    """What a button says that does the same; empty if there is no command."""
 
 
 class OpenTxnVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -412,7 +418,7 @@ class _ClusterView:
                     log_start=partition.log_start,
                     stands_at=partition.last_stable_offset if is_holder else None,
                 )
-                ends = _repair_ending(status, partition.partition, self._program)
+                ends = _repair_ending(status, partition.partition, self._program, open_txn.decided)
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
                 owed = self._owed.get((transactional_id or "", partition.partition))
@@ -563,10 +569,19 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
     )
 
 
-def _repair_ending(status: OpenTxnStatus, partition: TopicPartition, program: ShellText) -> Ending:
+def _repair_ending(
+    status: OpenTxnStatus, partition: TopicPartition, program: ShellText, decided: Decided | None
+) -> Ending:
     command = status.repair_command(partition, program=program)
     assert command is not None, "a hanging transaction has a command"
-    return Ending(by=EndsBy.OPERATOR, sentence=words.REPAIR_ENDS, command=command)
+    marker = None if decided is None else decided.decision.marker or None
+    return Ending(
+        by=EndsBy.OPERATOR,
+        sentence=words.REPAIR_ENDS,
+        command=command,
+        marker=marker,
+        action=words.repair_action(marker),
+    )
 
 
 _ENDS_OF_SENDING: Final[Mapping[MarkerSending, EndsBy]] = {

@@ -262,6 +262,23 @@ def marker_status(owed: OwedMarker) -> str:
     }[owed.sending]
 
 
+def operator_marker_label(*, is_commit: bool) -> str:
+    """An operator's marker, for a picture."""
+    return f"{marker_name(is_commit=is_commit)} by an operator"
+
+
+def operator_marker_sentence(name: str, partition: str, *, is_commit: bool) -> str:
+    """What an operator has done who has written a marker.
+
+    Args:
+        name: The transaction (``transaction_name``).
+        partition: The partition.
+        is_commit: Whether the marker is a COMMIT.
+    """
+    marker = marker_name(is_commit=is_commit)
+    return f"An operator has written the {marker} marker of {name} on {partition}."
+
+
 def repeated_marker_reason(*, is_of_later_coordinator: bool) -> str:
     """Why a marker was written a second time; without a full stop."""
     if is_of_later_coordinator:
@@ -442,6 +459,15 @@ def leader_ends(facts: PartitionFacts) -> str:
 
 REPAIR_ENDS: Final = "No timeout and no marker ends it: an operator has to."
 """What ends a hanging transaction. The command stands beside it (``Ending.command``)."""
+
+
+def repair_action(marker: str | None) -> str:
+    """What a button says that ends a hanging transaction; `marker`: that of its coordinator's
+    decision, None if this is unknown.
+    """
+    if marker is None:
+        return "End it: the decision is unknown, write ABORT"
+    return f"End it: write {marker}"
 
 
 WRONG_DATA_ENDS: Final = (

@@ -24,7 +24,7 @@ from txnsim.verdict.judge import (
     judge_partition,
 )
 from txnsim.verdict.reader_standing import Cause
-from txnsim.verdict.words import RealKafkaAdvice, ignorance_headline, real_kafka_advice
+from txnsim.verdict.words import RealKafkaAdvice, holder_mark, ignorance_headline, real_kafka_advice
 from txnsim_lab.trace._faults_and_decisions import partition_of
 from txnsim_lab.trace.cause_chains import by_position, causes_of_event
 from txnsim_lab.trace.followed_trace import FollowedTrace
@@ -96,6 +96,8 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     is_two_phase: bool = False
     decided: Decided | None = None
     """The decision whose marker the hanging transaction lacks; None for all other transactions."""
+    mark: str
+    """What a picture has at its first batch."""
 
 
 def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> LsoExplanation:
@@ -189,6 +191,7 @@ def mismatches(verdict: Verdict, followed: FollowedTrace) -> Iterator[Mismatch]:
                 coordinator_epoch=None if transaction is None else transaction["epoch"],
                 is_two_phase=open_txn.is_two_phase,
                 decided=open_txn.decided,
+                mark=holder_mark(is_hanging=open_txn.status is OpenTxnStatus.HANGING),
             )
 
 

@@ -39,6 +39,15 @@ COMPARED_MAX: Final = 100
 """Newest markers of a producer on a partition that are compared with its decisions."""
 
 
+class OperatorMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker that an operator has written."""
+
+    transactional_id: str | None
+    """None where the trace does not name it."""
+    producer_id: int
+    is_commit: bool
+
+
 class FollowedTrace(msgspec.Struct, kw_only=True):
     """What a trace tells up to an event."""
 
@@ -73,6 +82,14 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
     """(partition, offset of a marker that repeats the one before) -> whether a coordinator that was
     loaded later has sent it.
     """
+    client_marker_requests: set[int] = msgspec.field(default_factory=set)
+    """Positions of WriteTxnMarkers requests of clients, and of what faults did to them."""
+    operator_markers: dict[tuple[str, int], OperatorMarker] = {}
+    """(partition, offset of a marker) -> the marker, of those that an operator has written:
+    applications ask their coordinator, which asks the leader itself.
+    """
+    deleted_partitions: set[str] = msgspec.field(default_factory=set)
+    """Those that were deleted and are not made again."""
     has_ended: bool = False
     """Whether the cluster is being stopped."""
     is_opening: bool = False
@@ -112,8 +129,15 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         if self.has_ended:
             return  # how a cluster is taken down at the end of a run is no part of its story
         match event.k:
+            case "msg.recv" if payload.get("api") == "WriteTxnMarkers":
+                if not payload.get("response") and str(payload["peer"]).startswith("client/"):
+                    self.client_marker_requests.add(event.i)
+            case "msg.hold" | "msg.dup" | "fault.hit" | "fault.release":
+                if not self.client_marker_requests.isdisjoint(event.p):
+                    self.client_marker_requests.add(event.i)
             case "node.role" if payload.get("role") == "leader":
                 self.ready_leaders[payload["tp"]] = int(node.split("/")[1])
+                self.deleted_partitions.discard(payload["tp"])
                 self._note_opened(payload["tp"], payload.get("producers", ()))
             case "node.down" if payload.get("role") == "broker":
                 self._broker_down(node)
@@ -137,7 +161,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             case "log.append":
                 self.last_markers.pop((payload["tp"], payload["pid"]), None)
             case "marker.written":
-                self._marker_written(payload)
+                self._marker_written(event, payload)
             case "txn.complete":
                 self.lost_fences.discard(transactional_id_of(event.tx))
             case "marker.owed":
@@ -172,14 +196,16 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         partition = payload["tp"]
         self.replicas[partition] = tuple(payload["replicas"]), tuple(payload["isr"])
         self.ready_leaders.pop(partition, None)  # until that one tells of its log
+        self.deleted_partitions.discard(partition)
 
     def _topic_deleted(self, payload: Mapping[str, Any]) -> None:
         for index in range(payload["partitions"]):
             name = f"{payload['topic']}-{index}"
+            self.deleted_partitions.add(name)
             self.ready_leaders.pop(name, None)
             self.replicas.pop(name, None)
             self._forget_opened(name)
-            for markers in (self.last_markers, self.repeated_markers):
+            for markers in (self.last_markers, self.repeated_markers, self.operator_markers):
                 for key in [key for key in markers if key[0] == name]:
                     del markers[key]
             self.faults_and_decisions.forget_partition(TopicPartition(payload["topic"], index))
@@ -198,7 +224,13 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 if 0 <= producer["first"] < payload["to"]:
                     self.opened_ms[payload["tp"], int(producer_id)] = None
 
-    def _marker_written(self, payload: Mapping[str, Any]) -> None:
+    def _marker_written(self, event: Event, payload: Mapping[str, Any]) -> None:
+        if not self.client_marker_requests.isdisjoint(event.p):
+            self.operator_markers[payload["tp"], payload["offset"]] = OperatorMarker(
+                transactional_id=transactional_id_of(event.tx) or None,
+                producer_id=payload["pid"],
+                is_commit=bool(payload["committed"]),
+            )
         marker_key = payload["tp"], payload["pid"]
         marker = payload["epoch"], bool(payload["committed"]), payload.get("coordinator_epoch", -1)
         last_marker = self.last_markers.get(marker_key)
@@ -238,6 +270,9 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         self.readers.clear()
         self.last_markers.clear()
         self.repeated_markers.clear()
+        self.client_marker_requests.clear()
+        self.operator_markers.clear()
+        self.deleted_partitions.clear()
         self.stopped_at = None
 
     # Facts

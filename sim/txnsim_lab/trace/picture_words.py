@@ -31,6 +31,13 @@ class MarkerWords(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class OperatorMarkerWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker that an operator has written."""
+
+    label: str
+    sentence: str
+
+
 class PictureWords(msgspec.Struct, frozen=True, kw_only=True):
     """The words of a picture after an event."""
 
@@ -40,6 +47,10 @@ class PictureWords(msgspec.Struct, frozen=True, kw_only=True):
     """Transactional id -> what its coordinator has."""
     markers: dict[str, MarkerWords]
     """Transactional id, a space, partition -> the marker that is owed there."""
+    operator_markers: dict[str, OperatorMarkerWords]
+    """Partition, a space, offset of a marker that an operator has written -> what is said of it."""
+    deleted_partitions: tuple[str, ...]
+    """Partitions that were deleted and are not made again."""
     repeated_markers: dict[str, str]
     """Partition, a space, offset of a marker that was written a second time -> why."""
     share_groups: dict[str, tuple[str, ...]]
@@ -84,6 +95,18 @@ def picture_words(
             )
             for owed in facts.owed_markers
         },
+        operator_markers={
+            f"{partition} {offset}": OperatorMarkerWords(
+                label=words.operator_marker_label(is_commit=marker.is_commit),
+                sentence=words.operator_marker_sentence(
+                    words.transaction_name(marker.transactional_id, marker.producer_id),
+                    partition,
+                    is_commit=marker.is_commit,
+                ),
+            )
+            for (partition, offset), marker in followed.operator_markers.items()
+        },
+        deleted_partitions=tuple(sorted(followed.deleted_partitions)),
         repeated_markers={
             f"{partition} {offset}": words.repeated_marker_reason(is_of_later_coordinator=is_later)
             for (partition, offset), is_later in followed.repeated_markers.items()

@@ -195,6 +195,11 @@ def test_what_no_coordinator_knows_hangs_and_an_operator_ends_it() -> None:
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.OPERATOR
     assert partition.ends.command == "txnsim txns repair --topic t --partition 0 --yes"
+    assert (partition.ends.marker, partition.ends.action) == ("ABORT", "End it: write ABORT")
+    _, undecided = verdict_on(cluster())
+    assert undecided.ends is not None
+    assert undecided.ends.marker is None
+    assert undecided.ends.action == "End it: the decision is unknown, write ABORT"
 
 
 def test_while_a_coordinator_does_not_serve_nothing_is_said_to_hang() -> None:

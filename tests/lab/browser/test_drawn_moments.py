@@ -94,7 +94,7 @@ def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str
     differences += [
         f"{name}: page {row}, /verdict {judged.get(name)}"
         for name, row in rows.items()
-        if row != judged.get(name) and row[0] != "deleted"
+        if row != judged.get(name) and row[0] not in ("deleted", "not there")
     ]
     return differences
 

@@ -285,6 +285,11 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     page.wait_for_selector(".story li:nth-child(6)")
     page.click("#repair")
     page.wait_for_selector("#verdict.healthy")
+    # The judge says who has ended it; the page adds no word.
+    page.wait_for_selector(
+        ".story .now:text-is('An operator has written the ABORT marker of billing on orders-0.')"
+    )
+    page.wait_for_selector(".drawn :text('ABORT by an operator')")
     make_hang(page)
     page.wait_for_selector(".story li:nth-child(12)")
     page.wait_for_selector("#verdict.hangs")

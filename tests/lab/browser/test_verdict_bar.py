@@ -322,6 +322,9 @@ def test_a_table_tells_where_readers_of_each_partition_stand(
     assert "app-2 is open on busy-0" in page.inner_text("#verdict")
     request(fresh_server, "DELETE", "topics/quiet")
     page.wait_for_selector("[data-partition=quiet-0][data-readers=deleted]")
+    page.keyboard.press("Home")  # it was not deleted before it was made
+    page.wait_for_selector("[data-partition=quiet-0][data-readers='not there']")
+    page.keyboard.press("End")
     request(fresh_server, "POST", f"brokers/{leaders['solo']}/kill")
     page.wait_for_selector("[data-partition=solo-0][data-readers='no leader'][data-leader=none]")
 

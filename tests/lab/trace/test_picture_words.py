@@ -60,6 +60,42 @@ def test_a_marker_that_is_written_again_says_why() -> None:
     assert any("was loaded anew" in reason for reason in told.repeated_markers.values())
 
 
+def test_only_an_operators_marker_is_said_to_be_one() -> None:
+    """The coordinator's marker at 0 comes from a broker, the one at 4 from a client."""
+    told = words_of(FollowedTrace.of_recording(recording_of_run("z01", "V-", "armed")))
+    assert {place: marker.label for place, marker in told.operator_markers.items()} == {
+        "payments-0 4": "ABORT by an operator"
+    }
+    assert told.operator_markers["payments-0 4"].sentence == (
+        "An operator has written the ABORT marker of app on payments-0."
+    )
+
+
+def test_an_operators_marker_that_a_fault_held_is_still_the_operators() -> None:
+    request = {"api": "WriteTxnMarkers", "peer": "client/operator", "response": False}
+    held: dict[str, Any] = {"rule": "r", "point": "client.request", "action": "hold"}
+    marker = {"tp": "t-0", "offset": 3, "pid": 7, "epoch": 0, "committed": True}
+    followed = FollowedTrace.of_recording(
+        small(
+            NODES,
+            row("broker/1", "msg.recv", request),
+            ("broker/1", "fault.hit", (0,), "", held),
+            ("broker/1/log/t-0", "marker.written", (1,), "", {**marker, "coordinator_epoch": 0}),
+        )
+    )
+    assert words_of(followed).operator_markers["t-0 3"].sentence == (
+        "An operator has written the COMMIT marker of a transaction of producer 7 on t-0."
+    )
+
+
+def test_a_deleted_partition_is_named_until_it_is_made_again() -> None:
+    leads = row("broker/1/log/t-0", "node.role", {"role": "leader", "tp": "t-0", "epoch": 0})
+    deleted = row("broker/1", "topic.deleted", {"topic": "t", "partitions": 1})
+    assert words(leads).deleted_partitions == ()
+    assert words(leads, deleted).deleted_partitions == ("t-0",)
+    assert words(leads, deleted, leads).deleted_partitions == ()
+
+
 def test_a_share_group_keeps_its_place_while_its_broker_is_down() -> None:
     share = row("broker/1", "share.load", {**SHARE, "isolation": "read_committed"})
     sentence = "share group jobs: start offset 1, next 3 · held: 1-2 by m"

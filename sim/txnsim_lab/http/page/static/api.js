@@ -207,17 +207,12 @@ export async function followPresent() {
   }
 }
 
-/** Write the marker of each hanging transaction of a partition: its coordinator's decision, or ABORT where that is
- *  unknown (`marker` is null). `open`: the open transactions as the server judges them. */
-export function repairPartition(tp, marker, open) {
-  const hangingVerdicts = open.filter((verdict) => verdict.partition === tp && verdict.verdict === "hanging");
+/** Write the marker that the judge names for each hanging transaction of a partition, or ABORT where the decision is unknown. */
+export function repairPartition({ partition: tp, ends: { marker }, open_txns: openTxns }) {
   const dashIndex = tp.lastIndexOf("-");
   return changeCluster(async () => {
     if (traceOrigin.value.kind === "live") return postJson("/repairs", { topic: tp.slice(0, dashIndex), partition: Number(tp.slice(dashIndex + 1)), guess: marker ? null : "abort" });
-    for (const verdict of hangingVerdicts) {
-      const decision = verdict.decided?.decision === "committed" ? "commit" : "abort";
-      await sendInput({ call: { who: "operator", do: "abort", partition: tp, "start-offset": verdict.first, decision } });
-    }
+    for (const { state, first_offset: firstOffset, ends } of openTxns) if (state === "hangs") await sendInput({ call: { who: "operator", do: "abort", partition: tp, "start-offset": firstOffset, decision: ends.marker === "COMMIT" ? "commit" : "abort" } });
   }, `The ${marker ?? "ABORT"} marker is written on ${tp}.`);
 }
 

@@ -42,7 +42,7 @@ export function pictureOf(moment, id, tps, askedFact = null) {
     const owedMarker = drawnMessages.find((message) => message.to === tp && message.label.endsWith(" marker") && !(askedFact && message.how === "owed"));
     const writtenMarkerCell = lastCellWhere([logPictures[logIndex]], (cell) => cell.isMarker && cell.id === id);
     if (owedMarker) messageFlights.push({ kind: "marker", label: `${owedMarker.label}, ${owedMarker.status}`, how: owedMarker.how, to: null, log: logIndex, isNew: true, rule: owedMarker.how === "held" ? owedMarker.rule : null });
-    else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: `${writtenMarkerCell.cell.how} marker`, ...(isByOperator(writtenMarkerCell.cell.n) && { label: `${writtenMarkerCell.cell.how} by an operator`, isByOperator: true }), how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
+    else if (writtenMarkerCell) messageFlights.push({ kind: "marker", label: writtenMarkerCell.cell.operatorLabel ?? `${writtenMarkerCell.cell.how} marker`, ...(writtenMarkerCell.cell.operatorLabel && { isByOperator: true }), how: "delivered", to: { ...writtenMarkerCell.to, log: logIndex }, log: logIndex, isNew: writtenMarkerCell.cell.n >= firstNewIndex });
   });
   const coordinatorEntry = clusterState.transactions[id];
   const application = judgeWords.applications[id];
@@ -63,7 +63,7 @@ function onOneAxis(picture) {
   const tickByIndex = new Map(indices.map((n, tick) => [n, tick]));
   for (const item of placed) item.tick = tickByIndex.get(item.n);
   for (const item of [...app.spans, ...coordinator.spans, ...flights]) delete item.n;
-  const repairIndices = new Set(logs.flatMap(({ cells }) => cells).filter(({ n, isMarker }) => isMarker && isByOperator(n)).map(({ n }) => n)); // no step tells of them
+  const repairIndices = new Set(logs.flatMap(({ cells }) => cells).filter(({ operatorLabel }) => operatorLabel).map(({ n }) => n)); // no step tells of them
   picture.ticks = indices.map((n) => (storyNotes().length ? (repairIndices.has(n) ? "repair" : stepAt(n) ? `step ${stepAt(n).number}` : "") : `${((events[n].t - events[indices[0]].t) / SECOND_US).toFixed(1)} s`));
   return picture;
 }
@@ -73,9 +73,6 @@ function sendIndex(event) {
   const received = nearestAncestor(event, ({ k, d }) => k === "msg.recv" && !d.response);
   return received ? indexOfPosition(received.i) : undefined;
 }
-
-/** Whether a client has asked the leader to write the marker of an event: an operator, as applications ask their coordinator. */
-export const isByOperator = (n) => Boolean(nearestAncestor(events[n], ({ k, d }) => k === "msg.recv" && d.api === "WriteTxnMarkers")?.d.peer?.startsWith("client/"));
 
 /** What the application did and was answered, as spans from one event to the next. */
 const applicationSpans = (application) => (application?.moves ?? []).map(({ at, text, how }) => ({ n: indexOfPosition(at), text, how })).filter(({ n }) => n !== undefined);
@@ -120,8 +117,9 @@ function logPicture({ clusterState, index, said }, tp, askedFact) {
   const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
   const wrongEnds = new Set(judged?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
   const isWrong = ({ pid, first, endedAt, isMarker }) => wrongEnds.has(`${pid} ${isMarker ? first : endedAt}`);
+  const operatorMarkerAt = ({ isMarker, first }) => (isMarker ? said?.words.operator_markers?.[`${tp} ${first}`] : undefined);
   const newestMarker = cells.findLast(({ isMarker }) => isMarker);
-  const repairOffset = newestMarker && isByOperator(newestMarker.n) ? newestMarker.first : null;
+  const repairOffset = newestMarker && operatorMarkerAt(newestMarker) ? newestMarker.first : null;
   const endsAtRepair = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
   const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
   const allCells = [...(far ? [{ cell: far.cell, number: earlier }] : []), ...cells.map((cell, n) => ({ cell, number: earlier + (far ? 1 + far.between : 0) + n }))];
@@ -133,7 +131,7 @@ function logPicture({ clusterState, index, said }, tp, askedFact) {
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",
       title: MARKER_LABELS[cell.how] ?? "", sub: cell.t ? ownerTextOf(cell, askedFact) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
-      ...(endsAtRepair(cell) && { isRepaired: true }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
+      ...(endsAtRepair(cell) && { isRepaired: true }), ...(operatorMarkerAt(cell) && { operatorLabel: operatorMarkerAt(cell).label }), isWall: isWall(cell), isWrong: isWrong(cell), isUnread: isHeld && cell.last >= judged.stands_at,
     })),
     isOpen: isHeld, bracket: judged?.holder_mark ?? "", isHanging: judged?.holder?.state === "hangs", readers: judged?.reader_mark ?? "",
     ...(shareGroups.length && { sharers: shareGroups.slice(0, SHARE_GROUPS_MAX) }),

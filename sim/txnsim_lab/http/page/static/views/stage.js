@@ -8,8 +8,8 @@ import { prefersReducedMotion, readingMs } from "../player.js";
 import { html } from "../html.js";
 import { SHOWN_MAX, coordinatorBeliefOf, highWatermark, idsOf, judgedIds, messagesAt, partitionsOf, recentClientsAt, stepAt } from "../stage.js";
 import { askedFact, canChangeCluster, chooseView, comparison, drivenRun, events, explanation, goToEvent, showsHangingOnly, indexOfPosition, lesson, connectionState, judgedMoment, isPresenting, presentAnswer, readEventCount, storyNotes, chosenPartition, traceOrigin, chosenTransactionalId, leaderWritesOf } from "../store.js";
-import { tapeOf, transactionLabel } from "../tape.js";
-import { PICTURE_LOGS_MAX, isByOperator, pictureOf } from "../picture.js";
+import { tapeOf } from "../tape.js";
+import { PICTURE_LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
@@ -31,7 +31,7 @@ export function Stage() {
   const isStageEmpty = !hasUserData(clusterState);
   return html`<div class=${`stage${isStageEmpty ? " empty" : ""}`} data-event=${shownMoment.position}>
     ${(lesson.value || !isStageEmpty) && html`<div class="left">
-      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} shownName=${focusedPartitionOf(clusterState, order)} />`}
+      ${!askedFact.value && !comparison.value && !isStageEmpty && html`<${PartitionTable} partitions=${order?.partitions ?? []} deletedNames=${explanation.value?.words?.deleted_partitions} shownName=${focusedPartitionOf(clusterState, order)} />`}
       ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} repair=${repairAfterStory(shownMoment, focusedPartitionOf(clusterState, order))} />`}</div>`}
     <div class="picture">
     ${comparison.value ? html`<${Compare} />` : isStageEmpty ? html`<${EmptyStage} />` : html`
@@ -119,11 +119,11 @@ function MoreNames({ names, label, id, choice }) {
 
 // The story
 
-/** The marker with which an operator has ended a transaction on a partition after the last step of the story; undefined if none. */
-function repairAfterStory({ clusterState, index }, tp) {
+/** What the judge says of an operator's newest marker on a partition after the last step of the story; undefined if there is none. */
+function repairAfterStory({ clusterState, index, said }, tp) {
   const lastNote = storyNotes().at(-1);
   if (lastNote === undefined || index < lastNote || !tp || !leaderWritesOf(tp).length) return undefined;
-  return tapeOf(tp, index, clusterState.logs[tp]).cells.findLast((cell) => cell.isMarker && cell.n > lastNote && isByOperator(cell.n));
+  return tapeOf(tp, index, clusterState.logs[tp]).cells.filter((cell) => cell.isMarker && cell.n > lastNote).map((cell) => said?.words.operator_markers?.[`${tp} ${cell.first}`]?.sentence).findLast(Boolean);
 }
 
 function Story({ index, repair }) {
@@ -147,7 +147,7 @@ function Story({ index, repair }) {
   return html`<section class="story" aria-label="What happens"><h2>What happens</h2><ol ref=${listRef}>
     ${noteIndices.map((note, n) => html`<li data-number=${n + 1} class=${n + 1 === shownStep && !repair ? "now" : n + 1 > shownStep ? "later" : ""} aria-current=${n + 1 === shownStep && !repair ? "step" : undefined}>
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
-    ${repair && html`<li class="now" data-number="→">An operator has written the ${repair.how} marker${repair.t ? ` for ${transactionLabel(repair.t)}` : ""}.</li>`}
+    ${repair && html`<li class="now" data-number="→">${repair}</li>`}
     ${nextStep && html`<li class="later" data-number=${noteIndices.length + 1}>${nextStep.text}</li>`}</ol>
     ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
 }

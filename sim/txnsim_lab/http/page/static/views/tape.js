@@ -41,7 +41,7 @@ const OffsetMarks = ({ first, last, log, hw }) => {
 
 /** Brackets over a cell: each reaches from the first record of a transaction to its marker, if there is one. */
 const TransactionBrackets = ({ spans, hangs }) => spans.map((bracket, row) => bracket && html`<span class=${`bracket ${bracket.part} ${hangs.has(bracket.pid) ? "hangs" : hueClassesOf(bracket.t).split(" ")[0]}`} style=${{ "--row": row }} title=${bracket.t ? transactionLabel(bracket.t) : `producer ${bracket.pid}`}>${bracket.part === `from` && hangs.has(bracket.pid)
-  && html`<em>open from here · no marker will come</em>`}</span>`);
+  && html`<em>${hangs.get(bracket.pid).mark}</em>`}</span>`);
 
 function Cell({ cell, repeatReason, how, log, hw, onChoose, children }) {
   const offsetsText = cell.first === cell.last ? cell.first : `${cell.first}–${cell.last}`;

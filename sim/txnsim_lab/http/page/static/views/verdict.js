@@ -59,18 +59,16 @@ export function VerdictBar() {
   return html`<section id="verdict" class=${`verdict ${verdict.state}`} role="status" data-verdict=${verdict.state} data-event=${judgedPosition} data-lag=${lagOf(judgedPosition) ?? undefined}>
     <h2><span aria-hidden="true">${STATE_SIGNS[verdict.state]}</span> ${verdict.headline}</h2>
     <p class="standing">${gravest && html`${gravest.summary && html`<span>${gravest.summary}</span>`}${gravest.ends && !(isLearnersTask.value && gravest.ends.command) && html`<span>${gravest.ends.sentence}</span>`}`}<${Age} position=${judgedPosition} /></p>
-    ${gravest && said && !isLearnersTask.value && html`<${EndButton} partition=${gravest} open=${said.open} />`}</section>`;
+    ${gravest && said && !isLearnersTask.value && html`<${EndButton} partition=${gravest} />`}</section>`;
 }
 
 /** The button that does what the judge names as the end of a hanging transaction. */
-function EndButton({ partition, open }) {
+function EndButton({ partition }) {
   if (!partition.ends?.command) return null;
-  const decision = partition.open_txns.find(({ state }) => state === "hangs")?.decided?.decision;
-  const marker = { committed: "COMMIT", aborted: "ABORT" }[decision] ?? null;
   return html`<button class="primary" id="repair" disabled=${!canChangeCluster.value} title=${canChangeCluster.value ? partition.ends.command : "This run has ended, so nothing can be changed here"} onClick=${() => {
     chosenPartition.value = partition.partition; // it stays in sight after the repair, when others are in more trouble
-    void repairPartition(partition.partition, marker, open);
-  }}>${marker ? `End it: write ${marker}` : "End it: the decision is unknown, write ABORT"}</button>`;
+    void repairPartition(partition);
+  }}>${partition.ends.action}</button>`;
 }
 
 /** The verdict on another run, as a line. */
