@@ -21,11 +21,28 @@ from typing import Final
 from tests.attacks.readers import HostileInput, ReaderEnd, await_reader_end, run_reader
 from tests.support.hostile_brokers import HOSTILE_BROKERS, hostile_broker
 from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.batch_header import BatchHeader
 from txnsim.wire.compression import GZIP
 
 STAMP_MS: Final = 1_700_000_000_000
 LOG_READERS: Final = ("find-hanging", "verify", "decisions", "waiting")
 SEGMENT: Final = "00000000000000000000.log"
+HOLE_BYTES: Final = 64 << 30
+MESSAGE_BYTES: Final = BatchHeader.BYTES_MAX
+CHECKPOINTS: Final = (
+    "meta.properties",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+)
+SMALL_FILES_OF_REPLICA: Final = (
+    "00000000000000000005.snapshot",
+    "00000000000000000000.txnindex",
+    "00000000000000000000.index",
+    "00000000000000000000.timeindex",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+)
 FLIPS: Final = 4_000
 FLIPS_AT_ONCE: Final = 200
 """A file of so many flips each: a process reads many configurations one after the other."""
@@ -33,16 +50,26 @@ FLIPS_AT_ONCE: Final = 200
 
 def log_bombs(folder: Path) -> Iterator[ReaderEnd]:
     """A segment whose batches unpack to 300 MB each, in a log directory."""
-    replica = _replica(folder)
+    _write_bombs(folder)
+    yield from _read_logs(folder)
+
+
+def _write_bombs(folder: Path) -> None:
     bomb = build_batch(
         [Record(key=None, value=bytes(300_000_000))], timestamp_ms=STAMP_MS, compression=GZIP
     )
-    (replica / SEGMENT).write_bytes(bomb * 20)
-    yield from _read_logs(folder)
+    (_replica(folder) / SEGMENT).write_bytes(bomb * 20)
 
 
 def log_links(folder: Path) -> Iterator[ReaderEnd]:
     """A log directory of links: to itself, to a device without an end, to a secret, to a pipe."""
+    _write_links(folder)
+    for ended in _read_logs(folder):
+        assert "root:" not in ended.output
+        yield ended
+
+
+def _write_links(folder: Path) -> None:
     for name, target_file in (
         ("itself", SEGMENT),
         ("endless", "/dev/zero"),
@@ -51,13 +78,17 @@ def log_links(folder: Path) -> Iterator[ReaderEnd]:
         (_replica(folder, f"{name}-0") / SEGMENT).symlink_to(target_file)
     os.mkfifo(_replica(folder, "pipe-0") / SEGMENT)
     (folder / "parent-0").symlink_to(folder)
-    for ended in _read_logs(folder):
-        assert "root:" not in ended.output
-        yield ended
 
 
 def growing_log(folder: Path) -> Iterator[ReaderEnd]:
     """A segment to which somebody appends without an end while it is read."""
+    with _appending(folder):
+        yield from _read_logs(folder)
+
+
+@contextlib.contextmanager
+def _appending(folder: Path) -> Iterator[None]:
+    """Append to the segment of a replica below a folder, as long as the context lasts."""
     replica = _replica(folder)
     batch = build_batch([Record(key=b"k", value=b"v" * 1_000)] * 50, timestamp_ms=STAMP_MS)
     has_ended = threading.Event()
@@ -72,10 +103,71 @@ def growing_log(folder: Path) -> Iterator[ReaderEnd]:
     writer = threading.Thread(target=append)
     writer.start()
     try:
-        yield from _read_logs(folder)
+        yield
     finally:
         has_ended.set()
         writer.join()
+
+
+def sparse_logs(folder: Path) -> Iterator[ReaderEnd]:
+    """Files of 64 GiB that take no room: indexes, snapshots, checkpoints; messages of 1 GiB."""
+    _write_sparse(folder)
+    yield from _read_logs(folder)
+
+
+def _write_sparse(folder: Path) -> None:
+    replica = _replica(folder)
+    batch = build_batch([Record(key=b"k", value=b"v")] * 5, timestamp_ms=STAMP_MS)
+    (replica / SEGMENT).write_bytes(batch)
+    for path in (
+        *(folder / name for name in CHECKPOINTS),
+        *(replica / name for name in SMALL_FILES_OF_REPLICA),
+    ):
+        _write_hole(path, b"", HOLE_BYTES)
+    of_batch = batch[:8] + (MESSAGE_BYTES - 12).to_bytes(4, "big") + batch[12 : BatchHeader.SIZE]
+    of_message = bytes(8) + (MESSAGE_BYTES - 12).to_bytes(4, "big") + bytes(6)
+    of_message += (-1).to_bytes(4, "big", signed=True) + (MESSAGE_BYTES - 26).to_bytes(4, "big")
+    for name, start in (("batch-0", of_batch), ("message-0", of_message)):
+        _write_hole(_replica(folder, name) / SEGMENT, start, 2 * MESSAGE_BYTES)
+
+
+def _write_hole(path: Path, start: bytes, size: int) -> None:
+    with path.open("wb") as file:
+        file.write(start)
+        file.truncate(size)
+
+
+def spark_tables(folder: Path) -> Iterator[ReaderEnd]:
+    """Spark's tables of bombs, links, sparse files, and a segment that grows while it is read."""
+    bombs, links, sparse, growing = (folder / name for name in ("b", "l", "s", "g"))
+    for directory in (bombs, links, sparse, growing):
+        directory.mkdir()
+    _write_bombs(bombs)
+    _write_links(links)
+    _write_sparse(sparse)
+    program = folder / "tables.py"
+    program.write_text(_READ_TABLES)
+    with _appending(growing):
+        ended = _run_program(str(program), *map(str, (bombs, links, sparse, growing)))
+    assert "root:" not in ended.output
+    yield ended
+
+
+_READ_TABLES: Final = """
+import sys
+from txnsim_spark.session import spark_session
+config = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+spark = spark_session("local[1]", config=config)
+spark.sparkContext.setLogLevel("OFF")
+for folder in sys.argv[1:]:
+    for table in ("batches", "records", "producer_state", "aborted", "errors"):
+        source = spark.read.format("kafka_log").option("table", table)
+        try:
+            print(table, folder[-1], len(source.load(folder).toPandas()))
+        except Exception as refusal:
+            lines = str(refusal).splitlines()
+            print(table, folder[-1], next((line for line in lines if folder in line), lines[0]))
+"""
 
 
 def log_noise(folder: Path) -> Iterator[ReaderEnd]:
@@ -307,6 +399,10 @@ INPUTS: Final = (
     HostileInput("log-bombs", log_bombs, statuses=(0, 1, 3, 4), mib_max=SPARK_MIB_MAX),
     HostileInput("log-links", log_links, statuses=(1, 2, 3, 4)),
     HostileInput("growing-log", growing_log, statuses=(0, 1, 3, 4), mib_max=SPARK_MIB_MAX),
+    HostileInput("sparse-logs", sparse_logs, statuses=(1, 3, 4), mib_max=SPARK_MIB_MAX),
+    HostileInput(
+        "spark-tables", spark_tables, statuses=(0,), mib_max=SPARK_MIB_MAX, cpu_s_max=240.0
+    ),
     HostileInput("log-noise", log_noise, statuses=(1, 3, 4)),
     HostileInput("traces", traces, statuses=(0, 1, 2, 4), mib_max=1_000.0),
     HostileInput("packed-traces", packed_traces, statuses=(1, 2), mib_max=SPARK_MIB_MAX),

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ import msgspec
 
 from tests.attacks.patterns import make_ids
 from tests.attacks.target import Attack, AttackTarget, serving
+from tests.support.processor_delays import delays_s, undelayed_s
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.raw.connection import RawConnection
 from txnsim.wire import codec
@@ -37,8 +39,10 @@ MEMORY_MIB_MAX: Final = 400.0
 """Memory limit of a reader that keeps nothing. The program alone uses 60 to 150."""
 SECONDS_MAX: Final = 60.0
 """Processor time of a reader with its children."""
+GIVEN_UP_CPU_S: Final = 300.0
+"""A reader that works is given up after so long."""
 WAIT_S_MAX: Final = 300.0
-"""A reader that only waits is given up after so long; on a busy machine all take their time."""
+"""A reader that only waits is given up after so long, without its waits for a processor."""
 METADATA: Final = 3
 BROKERS: Final = 20_000
 ORDERS: Final = "\x1b]0;taken\x07\x1b[2J\x9b31m\r\nTransactionalId forged\u202e\u2066"
@@ -50,7 +54,9 @@ class ReaderEnd(NamedTuple):
     """The end of a reader."""
 
     seconds: float
+    """By the clock, without waits for a processor."""
     mib: float
+    """Peak of the largest process."""
     status: int
     output: str
     cpu_s: float = 0.0
@@ -64,10 +70,11 @@ class HostileInput(NamedTuple):
     statuses: tuple[int, ...]
     """The allowed exit statuses."""
     mib_max: float = MEMORY_MIB_MAX
+    cpu_s_max: float = SECONDS_MAX
 
     def broken_limits(self, ended: ReaderEnd) -> Iterator[str]:
         """The limits that a reader broke, in words."""
-        if ended.cpu_s > SECONDS_MAX:
+        if ended.cpu_s > self.cpu_s_max:
             yield f"{ended.cpu_s:.0f} s of a processor"
         if ended.seconds > WAIT_S_MAX:
             yield f"{ended.seconds:.0f} s"
@@ -352,16 +359,31 @@ def await_reader_end(process: subprocess.Popen[str]) -> ReaderEnd:
     assert process.stdout is not None
     reading = threading.Thread(target=lambda: output.append(process.stdout.read()), daemon=True)  # type: ignore[union-attr]
     reading.start()
-    most_mib = cpu_s = 0.0
+    most_mib = cpu_s = delay_s = 0.0
     while process.poll() is None:
-        most_mib = max(most_mib, _peak_mib(process.pid))
-        cpu_s = max(cpu_s, _cpu_s(process.pid))
-        if cpu_s > SECONDS_MAX or time.monotonic() - begun_s > WAIT_S_MAX:
-            process.kill()
-        time.sleep(0.02)
+        pids = _with_children(process.pid)
+        most_mib = max(most_mib, *map(_peak_mib, pids))
+        cpu_s = max(cpu_s, sum(map(_cpu_s, pids)))
+        delay_s = max(delay_s, delays_s(*pids))
+        seconds = undelayed_s(time.monotonic() - begun_s, delay_s)
+        if cpu_s > GIVEN_UP_CPU_S or seconds > WAIT_S_MAX:
+            for pid in reversed(pids):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
     reading.join()
-    seconds = time.monotonic() - begun_s
+    seconds = undelayed_s(time.monotonic() - begun_s, delay_s)
     return ReaderEnd(seconds, most_mib, process.returncode, "".join(output), cpu_s)
+
+
+def _with_children(pid: int) -> list[int]:
+    """A process and all that came from it."""
+    pids = [pid]
+    for parent in pids:
+        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):  # it has ended
+                pids += map(int, file.read_text().split())
+    return pids
 
 
 def _cpu_s(pid: int) -> float:

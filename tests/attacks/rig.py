@@ -18,13 +18,12 @@ from tests.attacks.figures import Figures, NeighbourWaits
 from tests.attacks.target import Attack, AttackTarget, serving
 from tests.support.apache_kafka import REPOSITORY
 from tests.support.lifetime import ManagedResource
+from tests.support.processor_delays import delays_s, undelayed_s
 from tests.support.txnsim_server import TxnsimServerError
 
 _QUIET_S: Final = 3.0
 _SETTLE_S: Final = 20.0
 _LOOK_S: Final = 1.0
-SLOWNESS_MAX: Final = 20.0
-"""How much longer than its limit an attack may take on a busy machine."""
 _NO_WAITS: Final = NeighbourWaits(answers=0, p99_ms=0.0, worst_ms=0.0)
 
 
@@ -53,11 +52,11 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
     logged = target.log_bytes
     target.begin()
     started_s = time.monotonic()
-    delays_before_s = _delays_s(target.pid)
+    delays_before_s = delays_s(target.pid, os.getpid())
     player = _Player(attack, target)
     player.start()
     while player.is_alive() and attack.limit_s > undelayed_s(
-        time.monotonic() - started_s, _delays_s(target.pid) - delays_before_s
+        time.monotonic() - started_s, delays_s(target.pid, os.getpid()) - delays_before_s
     ):
         player.join(_LOOK_S)
     trouble: list[str] = []
@@ -91,26 +90,6 @@ def _play_attack(attack: Attack, target: AttackTarget, neighbour: NeighbourProce
         is_refused=attack.is_refused,
         trouble=tuple(trouble),
     )
-
-
-def undelayed_s(seconds: float, delays_s: float) -> float:
-    """How long an attack takes, less the time in which the server or the attack could run and had
-    no processor: on a busy machine the clock proves nothing. What waits for ever is given up
-    nevertheless.
-    """
-    return max(seconds - delays_s, seconds / SLOWNESS_MAX)
-
-
-def _delays_s(server_pid: int) -> float:
-    """How long threads of the server and of this process have waited for a processor so far; 0
-    where the kernel does not count it.
-    """
-    delays_ns = 0
-    for pid in (server_pid, os.getpid()):
-        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError):  # the thread has ended
-                delays_ns += int(file.read_text().split()[1])
-    return delays_ns / 1e9
 
 
 class _Player(threading.Thread):

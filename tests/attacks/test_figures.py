@@ -8,9 +8,9 @@ import msgspec
 
 from tests.attacks.figures import Figures, NeighbourWaits, line
 from tests.attacks.neighbour import waits_of
-from tests.attacks.rig import SLOWNESS_MAX, undelayed_s
 from tests.attacks.roster import ATTACKS
 from tests.attacks.ticking_server import FIRST_USED
+from tests.support.processor_delays import SLOWNESS_MAX, undelayed_s
 
 HARMLESS = Figures(
     name="nothing",

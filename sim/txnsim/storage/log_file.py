@@ -116,7 +116,7 @@ def _old_message_at(
 ) -> OldMessage | None:
     """The valid message of an old format that begins at this position; None if there is none."""
     old_message = OldMessage.parse(header_bytes)
-    if old_message is None or old_message.size > min(file_bytes - position, BatchHeader.BYTES_MAX):
+    if old_message is None or old_message.size > file_bytes - position:
         return None
     return (
         old_message if old_message.is_sound(window.bytes_at(position, old_message.size)) else None

@@ -26,6 +26,11 @@ SMALL_BYTES_MAX: Final = 32 << 20
 """Largest small file, in bytes: a checkpoint of 100,000 partitions with names of 249 characters has
 27 MB.
 """
+WHOLE_BYTES_MAX: Final = 256 << 20
+"""Largest file that is read whole, in bytes: a snapshot of 4 million producers, an index of 7
+million aborted transactions. A sparse file of any size takes no room on a disk, and all of the
+memory.
+"""
 _BUFFER_BYTES: Final = 64 << 10
 """Smallest read from a store, in bytes."""
 
@@ -129,21 +134,22 @@ class RegularFile:
         return io.BufferedReader(_StoreStream(file), _BUFFER_BYTES)
 
     def read(self, *, is_small: bool = False) -> bytes:
-        """Read the whole file; with ``is_small``, refuse a large one.
+        """Read the whole file as it is when it is opened; with ``is_small``, refuse a file that is
+        not small.
 
         Raises:
             OSError: The file can't be read, is no regular file, or is too large.
         """
         with self.open() as file:
             file_bytes = size_of_open(file)
-            if is_small and file_bytes > SMALL_BYTES_MAX:
+            bytes_max = SMALL_BYTES_MAX if is_small else WHOLE_BYTES_MAX
+            if file_bytes > bytes_max:
                 raise OSError(
                     errno.EFBIG,
-                    f"{file_bytes} bytes, no more than {SMALL_BYTES_MAX} are read",
+                    f"{file_bytes} bytes, no more than {bytes_max} are read",
                     str(self.path),
                 )
-            # The file may grow meanwhile.
-            return file.read(SMALL_BYTES_MAX + 1) if is_small else file.read()
+            return file.read(file_bytes)  # it may grow meanwhile
 
     def text(self) -> str:
         """Read a whole small file as text; bytes that are no UTF-8 are replaced.

@@ -19,6 +19,7 @@ _SIZES_MIN: Final = (14, 22)
 """Smallest size by format: CRC, format, attributes, a timestamp in format 1, lengths of key and
 value.
 """
+_LENGTH_MAX: Final = BatchHeader.BYTES_MAX - BatchHeader.OVERHEAD
 _CRC_BYTES: Final = 4
 
 
@@ -32,12 +33,14 @@ class OldMessage(NamedTuple):
 
     @classmethod
     def parse(cls, front: Buffer) -> OldMessage | None:
-        """Parse offset and length of an entry; None for format 2, or if the length is too small."""
+        """Parse offset and length of an entry; None for format 2, or if no entry has that
+        length: a sparse file claims any.
+        """
         if len(front) <= BatchHeader.MAGIC_POSITION:
             return None
         magic = front[BatchHeader.MAGIC_POSITION]
         offset, length = _READ_FRONT(front)
-        if magic >= BatchHeader.MAGIC or length < _SIZES_MIN[magic]:
+        if magic >= BatchHeader.MAGIC or not _SIZES_MIN[magic] <= length <= _LENGTH_MAX:
             return None
         return cls(offset, BatchHeader.OVERHEAD + length)
 

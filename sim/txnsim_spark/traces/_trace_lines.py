@@ -17,6 +17,7 @@ LINE_BYTES_MAX: Final = 32 << 20
 PACKED_SUFFIXES: Final = (".gz", ".zst", ".bz2", ".deflate", ".lz4", ".snappy")
 """Suffixes of files that Spark unpacks."""
 _PIECE_BYTES: Final = 1 << 20
+"""Less than the longest line: one that is too long has no end in the piece after its first."""
 _LINE_FEED: Final = b"\n"
 
 
@@ -60,7 +61,7 @@ def _measure_lines(trace_file: Path, bytes_max: int | None) -> int:
                     f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
                     f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
                 )
-            if first_end >= 0:  # no line between two ends in one piece is longer than it
+            if first_end >= 0:  # a line between two ends in one piece is no longer than it
                 line_number += piece.count(_LINE_FEED)
                 line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
             bytes_read += len(piece)

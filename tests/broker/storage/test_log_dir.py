@@ -8,6 +8,7 @@ import tarfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -360,6 +361,32 @@ def test_what_should_be_small_is_not_read_where_it_is_large(
     monkeypatch.setattr(regular_file, "SMALL_BYTES_MAX", 2)
     with pytest.raises(OSError, match="3 bytes, no more than 2 are read"):
         RegularFile(path).read(is_small=True)
+
+
+def test_a_sparse_file_of_any_size_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(OSError, match=f"{1 << 40} bytes, no more than {256 << 20} are read"):
+        RegularFile(path).read()
+
+
+def test_what_is_appended_while_a_file_is_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    size_then = regular_file.size_of_open
+
+    def size_before_an_append(file: BinaryIO) -> int:
+        size = size_then(file)
+        path.write_bytes(b"abcdef")
+        return size
+
+    monkeypatch.setattr(regular_file, "size_of_open", size_before_an_append)
+    assert RegularFile(path).read() == b"abc"
+    path.write_bytes(b"abc")
+    assert RegularFile(path).read(is_small=True) == b"abc"
 
 
 def test_a_named_pipe_does_not_keep_anybody_waiting(tmp_path: Path) -> None:

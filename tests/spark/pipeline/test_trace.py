@@ -483,11 +483,12 @@ def test_a_later_line_that_is_too_long_does_not_reach_the_tables(
     """Hadoop's reader of lines would keep up to 2 GiB of it, or skip it without a word."""
     for module in (_trace_lines, tables):
         monkeypatch.setattr(module, "LINE_BYTES_MAX", 100_000)
+    monkeypatch.setattr(_trace_lines, "_PIECE_BYTES", 10_000)
     if not is_here:
         monkeypatch.setattr(tables, "local_path_of", lambda _: None)
     file = tmp_path / "x.jsonl"
     line = f"{brief_lives().partition(chr(10))[0]}\r\n"
-    for long_bytes, is_refused in ((100_000, False), (100_001, True), (300_000, True)):
+    for long_bytes, is_refused in ((100_000, False), (100_010, True), (300_000, True)):
         file.write_text(line + "x" * long_bytes + "\n" + line)
         refusal = pytest.raises(BadInputError, match=f"{file}: .*more than 100000 bytes")
         with refusal if is_refused else contextlib.nullcontext():
