@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from txnsim.client import requests
+from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, SeenMarker, visible_records
@@ -28,6 +29,10 @@ PARTITION_BYTES_MAX: Final = 1_048_576
 LANE: Final = "fetch"
 """Connection for long polls, so that EndTxn never waits behind one."""
 
+
+NO_REPLICA: Final = -1
+PREFERENCE_MS: Final = 300_000
+"""metadata.max.age.ms: for so long a consumer reads at the replica that its leader has named."""
 
 T = TypeVar("T")
 
@@ -61,6 +66,10 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of record batches in the answer, visible or not."""
     leader_epoch: int = -1
     """Epoch of the leader that answered, if the Fetch was for that leader only."""
+    preferred_replica: int = NO_REPLICA
+    """The replica that the leader leads this consumer to, instead of an answer with records."""
+    follower_id: int = NO_REPLICA
+    """The follower that answered; -1 for the leader."""
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +80,38 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long the broker may wait for ``min_bytes``; 0: not at all."""
     min_bytes: int = 1
     max_bytes: int = FETCH_BYTES_MAX
+    rack: str = ""
+    """client.rack."""
     beside: Beside | None = None
     """Runs the reading of many records; None for the event loop."""
+
+
+class NearReplicas:
+    """The replicas that a consumer reads from because its leaders have named them (KIP-392).
+
+    Kafka's counterpart is ``SubscriptionState.preferredReadReplica``.
+    """
+
+    def __init__(self, rack: str) -> None:
+        """A consumer in a rack; it reads from leaders until one names a replica."""
+        self.rack = rack
+        self._preferences: dict[TopicPartition, tuple[int, Deadline]] = {}
+
+    def of(self, partition: TopicPartition) -> int:
+        """The replica to read a partition from; -1 for its leader."""
+        broker_id, deadline = self._preferences.get(partition, (NO_REPLICA, None))
+        if deadline is not None and deadline.has_passed:
+            self.forget(partition)
+            return NO_REPLICA
+        return broker_id
+
+    def prefer(self, partition: TopicPartition, broker_id: int, deadline: Deadline) -> None:
+        """Read a partition from a replica until a deadline."""
+        self._preferences[partition] = broker_id, deadline
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Ask the leader again."""
+        self._preferences.pop(partition, None)
 
 
 async def fetch(
@@ -86,9 +125,11 @@ async def fetch(
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
+    near: NearReplicas | None = None,
     beside: Beside | None = None,
 ) -> FetchResult:
-    """Fetch once from a partition's leader; repeated if the leader has moved.
+    """Fetch once from a partition's leader, or from the replica that it names; repeated if the
+    leader has moved, or if that replica can't answer.
 
     Args:
         cluster: Connections to use.
@@ -100,6 +141,7 @@ async def fetch(
         min_bytes: Bytes worth an answer.
         max_bytes: Approximate limit on the answer in bytes.
         timeout_ms: Timeout of the whole call; ``api_timeout_ms`` unless given.
+        near: The rack of the consumer, and where it reads by now; None without a rack.
         beside: Runs the reading of the records, which may be many.
 
     Raises:
@@ -112,6 +154,7 @@ async def fetch(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
+        rack="" if near is None else near.rack,
         beside=beside,
     )
     deadline = cluster.deadline(timeout_ms)
@@ -119,17 +162,25 @@ async def fetch(
     while True:
         leader = await cluster.leader(topic_partition, deadline=deadline)
         epoch = leader.leader_epoch
+        near_id = NO_REPLICA if near is None else near.of(topic_partition)
         (fetch_result,) = await ask_leader(
             cluster,
-            leader.leader_id,
+            leader.leader_id if near_id == NO_REPLICA else near_id,
             {topic_partition: offset},
             fetch_options,
             leader_epochs={topic_partition: epoch},
         )
+        if near is not None and fetch_result.preferred_replica != NO_REPLICA:
+            preference_end = cluster.deadline(PREFERENCE_MS)
+            near.prefer(topic_partition, fetch_result.preferred_replica, preference_end)
+            continue
         if fetch_result.error == ErrorCode.none:
-            return msgspec.structs.replace(fetch_result, leader_epoch=epoch)
+            return msgspec.structs.replace(fetch_result, leader_epoch=epoch, follower_id=near_id)
         failure = f"Fetch of {topic_partition} at {offset}: {fetch_result.error.name.upper()}"
-        if not fetch_result.error.retriable:
+        is_near = near is not None and near_id != NO_REPLICA
+        if near is not None and is_near:
+            near.forget(topic_partition)  # the leader knows better (FetchCollector)
+        if not (fetch_result.error.retriable or is_near):
             raise ClientError(failure, error=fetch_result.error)
         if deadline.has_passed:
             raise RetriableError(failure, error=fetch_result.error)
@@ -160,6 +211,7 @@ async def ask_leader(
         max_bytes=options.max_bytes,
         partition_max_bytes=min(options.max_bytes, PARTITION_BYTES_MAX),
         leader_epochs=leader_epochs,
+        rack=options.rack,
         timeout_ms=cluster.settings.request_timeout_ms + options.max_wait_ms,
     )
     try:
@@ -239,6 +291,7 @@ def _parse_partition(
         high_watermark=partition_row.high_watermark,
         last_stable_offset=partition_row.last_stable_offset,
         log_start_offset=getattr(partition_row, "log_start_offset", -1),
+        preferred_replica=getattr(partition_row, "preferred_read_replica", NO_REPLICA),
         aborted=aborted,
         records=visible_part.records,
         markers=visible_part.markers,

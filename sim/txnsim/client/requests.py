@@ -289,9 +289,12 @@ def fetch(
     max_bytes: int,
     partition_max_bytes: int,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
+    rack: str = "",
     timeout_ms: float | None = None,
 ) -> VersionedRequest:
-    """Read from offsets, without a fetch session. From version 13 on topics are named by id."""
+    """Read from offsets, without a fetch session. From version 13 on topics are named by id, from
+    11 on a consumer names its rack (KIP-392).
+    """
     epochs = leader_epochs or {}
     highest = (
         12
@@ -318,6 +321,7 @@ def fetch(
         isolation_level=isolation_level,
         topics=per_topic("FetchTopic", positions, row, called="topic", topic_ids=topic_ids),
         forgotten_topics_data=(),
+        rack_id=rack,
         replica_id=-1,
     )
 

@@ -104,19 +104,24 @@ def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility)
     )
 
 
+_ReaderAtReplica = tuple[str, TopicPartition, int | None, int | None]
+"""A reader, a partition, the leader epoch, and the follower if one has answered."""
+
+
 def readers_went_back(history: History) -> tuple[Anomaly, ...]:
     """The last stable offset that a reader got is lower than an earlier one of the same leader:
     data that it could see then is undecided now.
 
-    Leaders differ: the high watermark of a new one may be behind that of the old (KIP-101), so
-    answers of different leader epochs are not compared.
+    Replicas differ: the high watermark of a new leader may be behind that of the old (KIP-101), and
+    that of a follower behind its leader's (KIP-392). So only answers of one replica in one leader
+    epoch are compared.
     """
-    furthest: dict[tuple[str, TopicPartition, int | None], tuple[int, Read]] = {}
-    anomalies: dict[tuple[str, TopicPartition, int | None], Anomaly] = {}
+    furthest: dict[_ReaderAtReplica, tuple[int, Read]] = {}
+    anomalies: dict[_ReaderAtReplica, Anomaly] = {}
     for index, read in history.committed_reads():
         if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
-        reader_and_partition = (read.who, read.place, read.leader_epoch)
+        reader_and_partition = (read.who, read.place, read.leader_epoch, read.follower)
         furthest_read = furthest.get(reader_and_partition)
         if furthest_read is None or read.last_stable_offset >= furthest_read[1].last_stable_offset:
             furthest[reader_and_partition] = (index, read)

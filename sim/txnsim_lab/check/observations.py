@@ -207,6 +207,8 @@ class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
     """Epoch of the leader that answered. Without epochs, all answers count as those of one
     leader.
     """
+    follower: int | None = None
+    """The follower that answered instead of the leader (KIP-392)."""
     error: str = ""
 
 

@@ -41,6 +41,7 @@ def options_of(scenario: Scenario, run: Run) -> ClusterOptions:
         rules.setdefault(STRICT_MARKERS, run.mode == "TV2+")
     return ClusterOptions(
         brokers=scenario.brokers,
+        racks=scenario.racks,
         port=0,
         settings=_cluster_settings(scenario, run),
         as_version=_releases_of(run),

@@ -69,6 +69,10 @@ class Actor(Model):
     """Players that may play an application over TCP, the preferred one first."""
     uncommitted: bool = False
     """Whether a reader or member reads with read_uncommitted."""
+    rack: str | None = None
+    """client.rack of a reader: it reads from the follower in its rack that the leader names
+    (KIP-392).
+    """
     group: str | None = None
     """The group of a member or share group member."""
     group_protocol: Literal["classic", "consumer", "streams"] = "classic"
@@ -117,6 +121,8 @@ class Scenario(Model):
     symptoms: str = ""
     sources: tuple[str, ...] = ()
     brokers: int = Field(default=3, ge=1, le=15)
+    racks: tuple[str, ...] = ()
+    """The rack of each broker; none has one unless given."""
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
     topics: dict[
         str,

@@ -309,6 +309,7 @@ class Recorder:
                 high_watermark=fetch_result.high_watermark,
                 log_start_offset=fetch_result.log_start_offset,
                 leader_epoch=fetch_result.leader_epoch if fetch_result.leader_epoch >= 0 else None,
+                follower=fetch_result.follower_id if fetch_result.follower_id >= 0 else None,
                 error=fetch_result.error.name.upper() if failed else "",
             )
         )

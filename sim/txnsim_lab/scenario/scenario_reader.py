@@ -220,6 +220,8 @@ def _check_head(scenario: Scenario) -> Problems:
                     unknown_word_message("player", player_name, PLAYERS),
                 )
     yield from _check_verdict(("disarmed",), scenario.disarmed)
+    if scenario.racks and len(scenario.racks) != scenario.brokers:
+        yield ("racks",), f"expected {scenario.brokers}, one per broker"
     for run_name, topic in scenario.topics.items():
         if topic.leaders and len(topic.leaders) != topic.partitions:
             yield ("topics", run_name, "leaders"), f"expected {topic.partitions}, one per partition"
@@ -243,6 +245,8 @@ def _check_actor(path: DocumentPath, actor: Actor) -> Problems:
         yield (*path, "plays"), "a member needs group"
     if not is_member and actor.group is not None:
         yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
+    if actor.rack is not None and actor.plays != "reader":
+        yield (*path, "rack"), f"{_article(actor.plays)} is in no rack; a reader is"
     for player_index, player_name in enumerate(actor.players):
         if player_name not in PLAYERS:
             yield (

@@ -125,7 +125,10 @@ FIELDS_BY_CALL: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]
     "reader": {
         "read": (
             ("partition",),
-            ("from_", "reads", "max_bytes", "uncommitted", "background", "error"),
+            (
+                *("from_", "reads", "max_bytes", "uncommitted", "at_follower", "stable_offset"),
+                *("aborted", "background", "error"),
+            ),
         ),
         "read-positions": (
             ("group", "partitions"),
@@ -277,6 +280,12 @@ class Call(Doing):
     uncommitted: bool | None = None
     max_bytes: int | None = Field(default=None, ge=1)
     """Limit of the bytes of each Fetch; a first batch that is larger is returned nevertheless."""
+    at_follower: int | None = None
+    """The follower that must answer a reader with a rack (KIP-392)."""
+    stable_offset: int | None = None
+    """Reads on until an answer has this last stable offset, or a higher one, which is an error."""
+    aborted: tuple[int, ...] | None = None
+    """First offsets of the aborted transactions that the answers must name."""
     name: str | None = None
     """Name of a feature, or of a group's config."""
     level: int | None = Field(default=None, ge=0)

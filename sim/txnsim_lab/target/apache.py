@@ -48,6 +48,8 @@ class ApacheOptions(msgspec.Struct, frozen=True, kw_only=True):
     transaction_version: int
     properties: Mapping[str, str]
     """Further entries of ``server.properties``."""
+    racks: tuple[str, ...] = ()
+    """The rack of each broker; none has one unless given."""
 
 
 class _Node(msgspec.Struct, kw_only=True):
@@ -241,8 +243,10 @@ class ApacheBrokers:
                 "listeners": controller_listener,
             }
         listener = f"INTERNAL://{HOST}:{listeners[node.node_id]}"
+        racks = self._options.racks
         return {
             **common_properties,
+            **({"broker.rack": racks[node.node_id - 1]} if racks else {}),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",

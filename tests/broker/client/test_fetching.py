@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from tests.support.clusters import VirtualCluster, options, run_cluster
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, RetriableError
-from txnsim.client.fetching import fetch
+from txnsim.client.fetching import NO_REPLICA, PREFERENCE_MS, NearReplicas, fetch
 from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
-from txnsim.types import IsolationLevel
+from txnsim.replica.read_replicas import RACK_SELECTOR
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)
@@ -123,3 +127,49 @@ async def test_an_error_of_the_whole_answer_counts() -> None:
     ):
         with pytest.raises(ClientError, match="UNKNOWN_SERVER_ERROR"):
             await fetch(cluster, "t", 0, 5)
+
+
+# In a rack (KIP-392)
+
+RACKS = ("a", "b", "c")
+PARTITION = TopicPartition("orders", 0)
+
+
+def run_in_racks(story: Callable[[VirtualCluster], Awaitable[None]]) -> None:
+    selector = options(replica_selector_class=RACK_SELECTOR)
+    run_cluster(story, cluster_options=msgspec.structs.replace(selector, racks=RACKS))
+
+
+def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        leader = cluster.leader(PARTITION)
+        follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
+        near, far = NearReplicas(RACKS[follower - 1]), NearReplicas(RACKS[leader - 1])
+        async with cluster.client() as client:
+            for reader in (near, far):
+                assert reader.of(PARTITION) == NO_REPLICA
+            at_follower = await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            assert at_follower.follower_id == near.of(PARTITION) == follower
+            at_leader = await fetch(client, "orders", 0, 0, near=far, max_wait_ms=0)
+            assert at_leader.follower_id == far.of(PARTITION) == NO_REPLICA
+            await asyncio.sleep(PREFERENCE_MS / 1_000)
+            assert near.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
+            with pytest.raises(ClientError) as refusal:
+                await fetch(client, "orders", 0, 99, near=far, max_wait_ms=0)
+            assert refusal.value.error is ErrorCode.offset_out_of_range
+
+    run_in_racks(story)
+
+
+def test_a_follower_that_can_not_answer_is_left_for_the_leader() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        leader = cluster.leader(PARTITION)
+        follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
+        near = NearReplicas(RACKS[follower - 1])
+        async with cluster.client() as client:
+            await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            await cluster.sim.kill_broker(BrokerId(follower))
+            fetch_result = await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            assert (fetch_result.follower_id, near.of(PARTITION)) == (NO_REPLICA, NO_REPLICA)
+
+    run_in_racks(story)

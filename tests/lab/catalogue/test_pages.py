@@ -85,6 +85,8 @@ ZOO: Final = {
     # Share groups: their releases have transactions v2.
     "Z35": ("-", "-", "Y", "-"),
     "Z36": ("-", "-", "Y", "-"),
+    # Nothing is wrong: a follower is behind.
+    "Z37": ("-", "-", "-", "-"),
 }
 """Anomaly -> what happens in each mode."""
 

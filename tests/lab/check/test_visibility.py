@@ -262,6 +262,7 @@ def test_a_last_stable_offset_that_regresses_convicts_once() -> None:
     "fields",
     [
         pytest.param({"leader_epoch": 1}, id="another leader"),
+        pytest.param({"follower": 2}, id="a follower"),
         pytest.param({"who": "another"}, id="another reader"),
         pytest.param({"partition": 1}, id="another partition"),
         pytest.param({"isolation": Isolation.READ_UNCOMMITTED}, id="not isolated"),

@@ -186,6 +186,8 @@ def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, messag
         ),
         ({"actors": {"a": {"plays": "member"}}}, "actors.a.plays", "a member needs group"),
         ({"actors": {"a": {"plays": "wire", "group": "g"}}}, "actors.a.group", "is in no group"),
+        ({"actors": {"a": {"plays": "wire", "rack": "r"}}}, "actors.a.rack", "is in no rack"),
+        ({"racks": ["east"]}, "racks", "expected 3, one per broker"),
         ({"control": "Something else."}, "control", "no step has `only: control`"),
     ],
 )

@@ -141,7 +141,7 @@ class ClusterFactsReader:
                 self._open_txn_facts(log, producer, txns_by_producer.get(producer.producer_id))
                 for producer in log.producers.open_producers()
             ),
-            readers=broker.fetching.held_readers(log),
+            readers=self._held_readers(topic_partition, partition),
             share_groups=share_groups.get(topic_partition, ()),
         )
 
@@ -150,6 +150,20 @@ class ClusterFactsReader:
     ) -> tuple[Broker | None, PartitionLog | None]:
         broker = self._cluster.brokers.get(partition.leader)
         return broker, None if broker is None else broker.replicas.led.get(topic_partition)
+
+    def _held_readers(
+        self, topic_partition: TopicPartition, partition: PartitionImage
+    ) -> tuple[str, ...]:
+        """Client ids of the consumers that wait at the leader, or at a follower in their rack
+        (KIP-392): that one has the transaction open as well.
+        """
+        client_ids: set[str] = set()
+        for broker_id in partition.replicas:
+            broker = self._cluster.brokers.get(broker_id)
+            log = None if broker is None else broker.replicas.hosted.get(topic_partition)
+            if broker is not None and log is not None:
+                client_ids.update(broker.fetching.held_readers(log))
+        return tuple(sorted(client_ids))
 
     def _open_txn_facts(
         self, log: PartitionLog, producer: ProducerEntry, txn: TxnMetadata | None

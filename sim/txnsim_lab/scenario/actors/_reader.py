@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from txnsim.client.admin import Admin
-from txnsim.client.fetching import FetchResult, fetch
+from txnsim.client.backoff import pause
+from txnsim.client.fetching import FetchResult, NearReplicas, fetch
+from txnsim.client.isolation import AbortedTransaction
 from txnsim.client.tracing import ClientTrace
 from txnsim.errors import ClientError, ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -18,6 +22,9 @@ from txnsim_lab.scenario.recorder import decode_value, values_text
 from txnsim_lab.scenario.steps_model import Call, required
 
 READ_BYTES_MAX: Final = 1_000_000
+PATIENCE_MS: Final = 60_000
+"""Limit of the wait for a last stable offset."""
+POLL_MS: Final = 20
 NO_WAIT_MS: Final = 0
 """A Fetch must not wait: it could be answered with records that are written later."""
 
@@ -28,6 +35,7 @@ class ReaderActor(ClientActor):
     def __init__(self, name: str, declaration: Actor, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings, declaration.client_id)
         self._part = declaration
+        self._near = None if declaration.rack is None else NearReplicas(declaration.rack)
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
     async def call(
@@ -42,12 +50,17 @@ class ReaderActor(ClientActor):
         isolation = IsolationLevel.READ_COMMITTED
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
+        max_bytes = call.max_bytes or READ_BYTES_MAX
         values, last_fetch = await self.read(
-            partition,
-            isolation,
-            start_offset=call.from_,
-            max_bytes=call.max_bytes or READ_BYTES_MAX,
+            partition, isolation, start_offset=call.from_, max_bytes=max_bytes
         )
+        deadline = (await self._ready()).deadline(PATIENCE_MS)
+        while last_fetch.last_stable_offset < (call.stable_offset or 0) and not deadline.has_passed:
+            await pause(self._around.environment.clock, POLL_MS)
+            more_values, next_fetch = await self.read(partition, isolation, max_bytes=max_bytes)
+            values += more_values
+            aborted = (*(last_fetch.aborted or ()), *(next_fetch.aborted or ()))
+            last_fetch = replace(next_fetch, aborted=aborted)
         self._around.tell(self.name, _sentence_of_read(partition, isolation, values, last_fetch))
         wanted_values = expected_values(call.reads, self._around.situation)
         if wanted_values not in (None, values):
@@ -57,6 +70,8 @@ class ReaderActor(ClientActor):
             )
         if last_fetch.error != ErrorCode.none:
             return CallResult(error=last_fetch.error.name.upper())
+        if answer_text := _unexpected(call, last_fetch):
+            raise StoryFailedError(f"{self.name} reads {partition}: {answer_text}")
         return CallResult()
 
     async def read(
@@ -70,7 +85,8 @@ class ReaderActor(ClientActor):
         """Read all records that the partition has now.
 
         Returns:
-            The values of the records, and the last answer to a Fetch.
+            The values of the records, and the last answer to a Fetch, with the aborted transactions
+            of all answers.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
         with trace.call(
@@ -91,6 +107,7 @@ class ReaderActor(ClientActor):
         position_key = (partition, isolation)
         offset = self._positions.get(position_key, 0) if start_offset is None else start_offset
         values: list[str | None] = []
+        aborted: list[AbortedTransaction] = []
         while True:
             fetch_result = await self._fetch(partition, offset, isolation, max_bytes)
             self._around.recorder.note_fetch(self.name, offset, isolation, fetch_result)
@@ -98,9 +115,10 @@ class ReaderActor(ClientActor):
                 offset = await self._earliest(partition)  # auto.offset.reset=earliest
                 continue
             values += [decode_value(record.value) for record in fetch_result.records]
+            aborted += fetch_result.aborted or ()
             self._positions[position_key] = fetch_result.next_offset
             if fetch_result.next_offset == offset:
-                return tuple(values), fetch_result
+                return tuple(values), replace(fetch_result, aborted=tuple(aborted))
             offset = fetch_result.next_offset
 
     async def _fetch(
@@ -115,6 +133,7 @@ class ReaderActor(ClientActor):
                 isolation=isolation,
                 max_wait_ms=NO_WAIT_MS,
                 max_bytes=max_bytes,
+                near=self._near,
             )
         except ClientError as error:
             if error.error is None:
@@ -143,6 +162,22 @@ class ReaderActor(ClientActor):
         return CallResult()
 
 
+def _unexpected(call: Call, last_fetch: FetchResult) -> str:
+    """What a step expects otherwise of the last answer; empty if nothing."""
+    if call.at_follower is not None and call.at_follower != last_fetch.follower_id:
+        name = "the leader" if last_fetch.follower_id < 0 else f"broker {last_fetch.follower_id}"
+        return f"{name} answers, expected broker {call.at_follower}"
+    if call.stable_offset not in (None, last_fetch.last_stable_offset):
+        return (
+            f"the last stable offset is {last_fetch.last_stable_offset}, expected"
+            f" {call.stable_offset}"
+        )
+    aborted = tuple(dict.fromkeys(txn.first_offset for txn in last_fetch.aborted or ()))
+    if call.aborted not in (None, aborted):
+        return f"the answers name aborted transactions at {aborted}, expected {call.aborted}"
+    return ""
+
+
 def _sentence_of_read(
     partition: TopicPartition, isolation: IsolationLevel, values: Values, last_fetch: FetchResult
 ) -> str:
@@ -159,4 +194,7 @@ def _sentence_of_read(
         if starves and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable_offset}, the high watermark {high_watermark}"
     )
-    return f"a {isolation_name} reader of {partition} gets {values_text(values)}{reason}"
+    place = (
+        "" if last_fetch.follower_id < 0 else f" at the follower on broker {last_fetch.follower_id}"
+    )
+    return f"a {isolation_name} reader of {partition}{place} gets {values_text(values)}{reason}"

@@ -156,6 +156,7 @@ async def run_on_apache(
             brokers=broker_properties.brokers,
             transaction_version=broker_properties.transaction_version,
             properties=dict(broker_properties.properties),
+            racks=broker_properties.racks,
         )
         async with apache_cluster(environment, options) as cluster:
             brokers = _RealBrokers(
@@ -179,6 +180,7 @@ class _BrokerProperties(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int
     transaction_version: int
     properties: tuple[tuple[str, str], ...]
+    racks: tuple[str, ...] = ()
 
 
 def _broker_properties_of(scenario_run: ScenarioRun) -> _BrokerProperties:
@@ -207,6 +209,7 @@ def _broker_properties_of(scenario_run: ScenarioRun) -> _BrokerProperties:
         brokers=scenario.brokers,
         transaction_version=TRANSACTION_VERSION[run.mode],
         properties=tuple(sorted(properties.items())),
+        racks=scenario.racks,
     )
 
 
@@ -624,6 +627,8 @@ def why_not_of(generation: Generation, scenario: Scenario, run_name: str) -> str
     mode of the run: on another one the verdict would say nothing, and a step might wait for a state
     that can't be reached.
     """
+    if scenario.racks:
+        return f"its brokers must be in the racks {', '.join(scenario.racks)}"
     mode = scenario.runs[run_name].mode
     is_v2 = generation.transaction_version >= TRANSACTION_VERSION["TV2"]
     is_fit = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])

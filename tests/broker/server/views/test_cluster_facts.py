@@ -6,18 +6,29 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
+import msgspec
+
+from tests.support.clusters import (
+    VirtualCluster,
+    begin_transaction,
+    options,
+    run_cluster,
+    until_state,
+)
 from txnsim.client.admin import Admin
+from txnsim.client.fetching import NearReplicas, fetch
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
+from txnsim.replica.read_replicas import RACK_SELECTOR
 from txnsim.runtime.loop_turns import Pace
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 from txnsim.types import TopicPartition
 from txnsim.verdict.facts import ClusterFacts, MarkerSending, PartitionFacts
 
 WHERE = TopicPartition("orders", 0)
+RACKS = ("a", "b", "c")
 
 
 def partition_of(facts: ClusterFacts) -> PartitionFacts:
@@ -59,6 +70,33 @@ def test_a_lost_marker_is_sent_again_when_its_request_times_out() -> None:
             assert (await reader.read()).owed_markers == ()
 
     run_cluster(story)
+
+
+def test_a_reader_that_waits_at_a_follower_waits() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        facts_reader = ClusterFactsReader(cluster.sim)
+        async with cluster.client() as app, cluster.client("near") as client:
+            producer = await begin_transaction(app, "a")
+            await producer.send("orders", 0, b"x")
+            await producer.send("orders", 0, b"y")
+            follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(WHERE))
+            near = NearReplicas(RACKS[follower - 1])
+            await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            waiting_fetch = cluster.env.tasks.spawn(
+                fetch(client, "orders", 0, 0, near=near, max_wait_ms=5_000), name="near"
+            )
+            await asyncio.sleep(0.1)
+            assert partition_of(await facts_reader.read()).readers == ("near",)
+            fetch_result = await waiting_fetch
+            assert fetch_result.follower_id == follower
+            assert partition_of(await facts_reader.read()).readers == ()
+
+    run_cluster(
+        story,
+        cluster_options=msgspec.structs.replace(
+            options(replica_selector_class=RACK_SELECTOR), racks=RACKS
+        ),
+    )
 
 
 def test_share_groups_stand_where_their_leader_has_them() -> None:

@@ -41,8 +41,8 @@ def reader_went_back(lines: Lines) -> bool:
         if read.last_stable_offset != NOT_TOLD
     ]
     return any(
-        (read.who, read.place, read.leader_epoch)
-        == (other_read.who, other_read.place, other_read.leader_epoch)
+        (read.who, read.place, read.leader_epoch, read.follower)
+        == (other_read.who, other_read.place, other_read.leader_epoch, other_read.follower)
         and index < other_at
         and other_read.last_stable_offset < read.last_stable_offset
         for index, read in told_reads

@@ -198,6 +198,30 @@ def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
     assert "reads null, a, null from t-0, expected b" in because
 
 
+@pytest.mark.parametrize(
+    ("expectation", "complaint"),
+    [
+        ({"at-follower": 2}, "the leader answers, expected broker 2"),
+        ({"stable-offset": 0}, "the last stable offset is 2, expected 0"),
+        ({"aborted": [5]}, "the answers name aborted transactions at (0,), expected (5,)"),
+        ({"aborted": [0], "stable-offset": 2, "at-follower": -1}, ""),
+    ],
+)
+def test_what_a_reader_is_told_besides_records_may_be_expected(
+    expectation: dict[str, Any], complaint: str
+) -> None:
+    steps = [
+        INIT,
+        call("begin"),
+        call("produce", partition="t-0", value="r1"),
+        call("abort"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
+        call("read", "reader", partition="t-0", reads=[], **expectation),
+    ]
+    assert complaint in "".join(play_steps(steps, run="TV2").verdict.because)
+    assert play_steps(steps, run="TV2").as_declared == (not complaint)
+
+
 @pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
 def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int, int]) -> None:
     """Where another broker leads one of them, that one is asked for again, alone."""
