@@ -615,6 +615,17 @@ def test_an_expression_of_two_members_outlives_one_of_them() -> None:
     assert list(driver.group.resolved) == ["ord.*"]
 
 
+def test_an_expression_of_two_members_stays_when_one_of_them_takes_another() -> None:
+    driver = ConsumerDriver(image(orders=2))
+    driver.join("a", topic_regex="ord.*")
+    driver.look_up()
+    driver.join("b", topic_regex="ord.*")
+    driver.beat("a", driver.group.members["a"].member_epoch, topic_regex="o.*")
+    assert RegexDeleted(group_id="g", regex="ord.*") not in driver.log
+    driver.beat("b", driver.group.members["b"].member_epoch, topic_regex="o.*")
+    assert RegexDeleted(group_id="g", regex="ord.*") in driver.log
+
+
 def test_new_topics_are_looked_for_but_not_too_often() -> None:
     driver = ConsumerDriver(image(orders=1))
     driver.join("a", topic_regex="ord.*")

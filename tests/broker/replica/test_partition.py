@@ -173,6 +173,21 @@ def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
     assert led.fetched(B3, 4, now_ms=60), "who may not join is not waited for"
 
 
+def test_the_leader_waits_for_a_replica_from_the_request_that_it_joins_the_isr() -> None:
+    """The controller may have taken it in already (LeaderAndIsr.maximalIsr)."""
+    led = Led(isr=(1, 3))
+    led.append(2)
+    led.fetched(B3, 2)
+    led.fetched(B2, 2)
+    change = led.partition.expand_isr(led.partition.followers[B2])
+    assert change is not None
+    led.excluded.add(B2)
+    led.append(2)
+    assert not led.fetched(B3, 4)
+    led.answer(change, error=ErrorCode.ineligible_replica)
+    assert led.fetched(B3, 4), "the controller has not taken it in"
+
+
 def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     led = Led(isr=(1, 2))
     reader = led.partition.followers[B2].reader = Reader()

@@ -147,7 +147,9 @@ async def test_who_is_not_the_coordinator_says_so(share_bench: ShareCoordinatorB
         message=f"Unable to read share group state: {NOT_IT}",
         start_offset=0,
     )
+    assert share_bench.coordinator.shards()
     share_bench.coordinator.stop()
+    assert share_bench.coordinator.shards() == ()
     stopped = await share_bench.write()
     assert (stopped.error, stopped.message) == (
         E.coordinator_not_available,

@@ -802,6 +802,14 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
         assert event_kind in kinds
 
 
+async def test_the_trace_tells_nothing_of_a_partition_that_was_not_loaded() -> None:
+    coordinator_bench = CoordinatorBench(trace=True)
+    coordinator_bench.service.unload(HOME, 1)
+    coordinator_bench.service.unload(HOME, 2)
+    kinds = [event.k for event in coordinator_bench.tracer.events()]
+    assert kinds.count("txn.unload") == 1
+
+
 async def test_the_trace_tells_what_led_to_the_completion() -> None:
     coordinator_bench = CoordinatorBench(trace=True)
     session = await coordinator_bench.ready()
