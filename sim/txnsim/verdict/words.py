@@ -453,8 +453,15 @@ def unserved_ends(unserved_coordinators: Sequence[int]) -> str:
 
 
 def leader_ends(facts: PartitionFacts) -> str:
-    candidates = ", ".join(map(str, facts.isr or facts.replicas))
-    return f"Readers and writers wait for a leader. Start one of the brokers {candidates}."
+    return f"Readers and writers wait for a leader. {_start_text(facts)}"
+
+
+def _start_text(facts: PartitionFacts) -> str:
+    """Which brokers to start; a trace may know no replica but the leader."""
+    candidates = facts.isr or facts.replicas or (facts.leader_id,)
+    if len(candidates) == 1:
+        return f"Start broker {candidates[0]}."
+    return f"Start one of the brokers {', '.join(map(str, candidates))}."
 
 
 REPAIR_ENDS: Final = "No timeout and no marker ends it: an operator has to."
@@ -641,8 +648,7 @@ def offline_sentence(facts: PartitionFacts) -> str:
         )
     return (
         f"The partition has no leader: none of its replicas {list(facts.replicas)} that may lead"
-        " is alive, so clients can't read or write. Start one of the brokers"
-        f" {list(facts.isr or facts.replicas)}."
+        f" is alive, so clients can't read or write. {_start_text(facts)}"
     )
 
 

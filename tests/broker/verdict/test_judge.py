@@ -220,7 +220,7 @@ def test_while_a_coordinator_does_not_serve_nothing_is_said_to_hang() -> None:
 @pytest.mark.parametrize(
     ("leader_id", "headline", "sentence"),
     [
-        (-1, "t-0 has no leader", "Start one of the brokers [1, 2]."),
+        (-1, "t-0 has no leader", "Start one of the brokers 1, 2."),
         (2, "t-0 has no leader: broker 2 does not run, or not lead yet", "until it leads"),
     ],
 )
@@ -235,6 +235,25 @@ def test_without_a_leader_nothing_can_be_ended(
     assert (partition.stands_at, partition.open_txns) == (None, ())
     assert sentence in partition.sentences[0]
     assert [unfinished.state for unfinished in verdict.unfinished] == [VerdictState.OPEN]
+
+
+@pytest.mark.parametrize(
+    ("leader_id", "replicas", "isr", "advice"),
+    [
+        (-1, (1, 2), (), "Start one of the brokers 1, 2."),
+        (-1, (1, 2), (2,), "Start broker 2."),
+        (1, (), (), "Start broker 1."),  # a trace that tells of no replicas
+    ],
+)
+def test_the_brokers_to_start_are_named(
+    leader_id: int, replicas: tuple[int, ...], isr: tuple[int, ...], advice: str
+) -> None:
+    log = msgspec.structs.replace(
+        LOG, leader_id=leader_id, is_leader_up=False, replicas=replicas, isr=isr
+    )
+    _, partition = verdict_on(cluster(log))
+    assert partition.ends is not None
+    assert partition.ends.sentence == f"Readers and writers wait for a leader. {advice}"
 
 
 def test_a_marker_above_the_high_watermark_waits_for_replicas() -> None:

@@ -11,7 +11,7 @@ import { PLAY_SPEEDS, goBySteps, isPlaying, playSpeed, togglePlaying } from "./p
 import { isSite, keepFilesOffline, startWorker } from "./site.js";
 import { savePng, saveSvg } from "./save.js";
 import { stepAt } from "./stage.js";
-import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
+import { askedFact, shownIndex, isRunBusy, chooseView, eventCount, cursorIndex, isDetailed, isEmbedded, isLearnersTask, events, explanation, runFile, isTraceFull, goToEvent, isHelpOpen, indexOfPosition, traceHeader, newestEventIndex, lesson, connectionState, goToNewest, lostEventCount, judgedMoment, storyNotes, isPresenting, problemText, eventRate, readEventCount, isClusterReplaced, noticeText, isShareOpen, shownEvent, traceOrigin, shownState, shownView, findings, shownCausesOf } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -46,7 +46,7 @@ function App() {
   const ShownView = askedFact.value && !QUESTION_VIEWS.includes(shownView.value) ? HiddenView : hasNoRecording() && !CLUSTERLESS_VIEWS.includes(shownView.value) ? NoRecording : VIEW_COMPONENTS[shownView.value];
   const shownOrigin = traceOrigin.value;
   return html`<button class="skip" onClick=${() => document.querySelector("main > .view").focus()}>Skip to the view</button>
-    <header><h1>txnsim</h1><span class="title" title=${askedFact.value ? undefined : shownOrigin.title}><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
+    <header><h1>txnsim</h1><span class="title" title=${askedFact.value || isLearnersTask.value ? undefined : shownOrigin.title}><${Title} from=${shownOrigin} /></span><${ReadProgress} /><${SimulatorProgress} /><${BackToNow} />
       ${runFile.value && html`<span class="remark">${runFile.value.remark}</span>`}
       ${shownView.value === "stage" && html`<button id="present" aria-pressed=${isPresenting.value} onClick=${() => (isPresenting.value = !isPresenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(eventCount.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
@@ -116,7 +116,7 @@ const SimulatorProgress = () => simulatorProgress.value && html`<span id="starti
 
 function Title({ from: shownOrigin }) {
   if (shownOrigin.kind === "site") return "transactions of Kafka, simulated in this browser";
-  if (shownOrigin.kind === "run") return [askedFact.value ? "" : shownOrigin.title, runName(shownOrigin.run), ...(shownOrigin.take === "armed" ? [] : [TAKE_NAMES[shownOrigin.take]]), ...(shownOrigin.seed === 1 ? [] : [`seed ${shownOrigin.seed}`])].filter(Boolean).join(" · ");
+  if (shownOrigin.kind === "run") return [isLearnersTask.value ? `lesson ${lesson.value.id}` : askedFact.value ? "" : shownOrigin.title, runName(shownOrigin.run), ...(shownOrigin.take === "armed" ? [] : [TAKE_NAMES[shownOrigin.take]]), ...(shownOrigin.seed === 1 ? [] : [`seed ${shownOrigin.seed}`])].filter(Boolean).join(" · ");
   if (shownOrigin.kind !== "file") return "this cluster";
   if (!runFile.value) return shownOrigin.title ?? "reading …";
   const { runs } = runFile.value;

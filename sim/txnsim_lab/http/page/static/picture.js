@@ -46,9 +46,10 @@ export function pictureOf(moment, id, tps, askedFact = null) {
   });
   const coordinatorEntry = clusterState.transactions[id];
   const application = judgeWords.applications[id];
+  const emptyText = moment.said && id === undefined ? "nothing yet" : "";
   const picture = {
-    app: askedFact === "answer" ? { id, text: "?", spans: [] } : { id, text: application?.status ?? "", spans: applicationSpans(application) },
-    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinatorBeliefOf(clusterState, id, index), clusterState) : NO_COORDINATOR), text: askedFact ? "" : judgeWords.coordinators[id] ?? "" },
+    app: askedFact === "answer" ? { id, text: "?", spans: [] } : { id, text: application?.status ?? emptyText, spans: applicationSpans(application) },
+    coordinator: FACTS_SHOWN_BY_STATES.has(askedFact) ? { ...NO_COORDINATOR, text: "?" } : { ...(coordinatorEntry ? coordinatorPicture(coordinatorBeliefOf(clusterState, id, index), clusterState) : NO_COORDINATOR), text: askedFact ? "" : judgeWords.coordinators[id] ?? emptyText },
     logs: logPictures, flights: messageFlights, ticks: [],
   };
   return onOneAxis(picture);

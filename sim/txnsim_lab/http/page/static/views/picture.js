@@ -29,6 +29,14 @@ function textWidth(text, isBold = false) {
   measuringContext.font = isBold ? `700 ${PICTURE_FONT}` : PICTURE_FONT;
   return measuringContext.measureText(text).width;
 }
+const SHARER_LENGTH_MAX = 84, NARROW_SHARER_LENGTH_MAX = 50;
+/** A text in one line or two: what no longer fits into the second is left out. */
+function linesOf(text, lengthMax) {
+  if (text.length <= lengthMax) return [text];
+  const spaceIndex = text.lastIndexOf(" ", lengthMax);
+  const firstLength = spaceIndex > 0 ? spaceIndex : lengthMax;
+  return [text.slice(0, firstLength), shortenText(text.slice(firstLength).trim(), lengthMax)];
+}
 const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
 
 /** A span with its shown text and the width that this needs. */
@@ -97,8 +105,9 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const width = isNarrow ? pictureWidth() : Math.max(pictureWidth(), ...ends);
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
-    const laidOut = { sharers: [], ...log, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
-    height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * laidOut.sharers.length; // a single log keeps this room, so that it stands still when a reader comes
+    const sharerLines = (log.sharers ?? []).flatMap((text) => linesOf(text, isNarrow ? NARROW_SHARER_LENGTH_MAX : SHARER_LENGTH_MAX).map((line) => ({ line, text })));
+    const laidOut = { ...log, sharerLines, top: height, cells: placedCells[n], width, endX: (placedCells[n].at(-1)?.x ?? LEFT_MARGIN - CELL_GAP) + (placedCells[n].at(-1)?.width ?? 0) + CELL_GAP };
+    height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
   const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, places, stateSpans) })).filter(({ curve }) => curve);
@@ -109,15 +118,15 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
-    ${isNarrow || !appSpans.length ? html`<text class="app" x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
+    ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
       : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${places[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? places[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
     <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
-    ${isNarrow ? html`<text class="coordinator" x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
+    ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
       ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
       ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
-      <text class="coordinator" x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
+      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
     ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
@@ -160,7 +169,7 @@ function LogPicture({ log, arrivals, isStill }) {
     ${lsoCell && html`<path class=${`open-from ${log.isHanging ? "hangs" : ""}`} d=${`M${lsoCell.x},${cellY + CELL_HEIGHT + 6} v10 H${Math.min(log.width, Math.max(log.endX + 40, lsoCell.x + 270))}`} /><text class=${`bracket-of ${log.isHanging ? "hangs" : ""}`} x=${bracketX} y=${cellY + CELL_HEIGHT + 34}>${log.bracket}</text>`}
     ${log.isOpen && html`<g class="figure" transform=${`translate(${readerX},${lsoCell ? cellY + CELL_HEIGHT + 18 : cellY + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
       <text class="reader" x=${lsoCell ? bracketX : readerX + 16} y=${lsoCell ? cellY + CELL_HEIGHT + 56 : cellY + 36}>${shortenText(log.readers)}</text>`}
-    ${log.sharers.map((sharerText, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.isOpen ? 80 : 24) + SHARER_HEIGHT * n}>${shortenText(sharerText, isNarrowPicture() ? 50 : 84)}<title>${sharerText}</title></text>`)}</g>`;
+    ${log.sharerLines.map(({ line, text }, n) => html`<text class="sharer" x=${LEFT_MARGIN} y=${cellY + CELL_HEIGHT + (log.isOpen ? 80 : 24) + SHARER_HEIGHT * n}>${line}<title>${text}</title></text>`)}</g>`;
 }
 
 /** The way of a message: from the moment when it was sent to its batch, or to where it is held; null if not drawn. */
