@@ -60,7 +60,7 @@ def measure_largest(
     config = Path(__file__).with_name("authorizer.properties" if has_rights else "acls.properties")
     serve = ("--brokers", "1", "--config", str(config))
     attack = Attack("largest", lambda _: 0, serve=serve)
-    with serving(attack, None) as target, NeighbourProcess(target.address) as neighbour:
+    with serving(attack, None) as target, NeighbourProcess(target) as neighbour:
         request_names = _request_names(target)
         if not has_rights:
             _deny(target)

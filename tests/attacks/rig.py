@@ -36,7 +36,7 @@ def measure_attack(attack: Attack, *, checkout: Path | None = None) -> Figures:
     """
     figures: Figures | None = None
     try:
-        with serving(attack, checkout) as target, NeighbourProcess(target.address) as neighbour:
+        with serving(attack, checkout) as target, NeighbourProcess(target) as neighbour:
             time.sleep(_QUIET_S)
             figures = _play_attack(attack, target, neighbour)
     except TxnsimServerError as error:
@@ -113,9 +113,10 @@ class _Player(threading.Thread):
 class NeighbourProcess(ManagedResource):
     """The process of the neighbour."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, target: AttackTarget) -> None:
+        self._server_pid = target.pid
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.attacks.neighbour", address],
+            [sys.executable, "-m", "tests.attacks.neighbour", target.address],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -129,7 +130,9 @@ class NeighbourProcess(ManagedResource):
         self._process.wait()
 
     def waits(self, limit_s: float) -> NeighbourWaits | None:
-        """The neighbour's waits since the last call; None if it gets no answers or has ended."""
+        """The neighbour's waits since the last call; None if it gets no answers or has ended. The
+        limit is without its and the server's waits for a processor.
+        """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write("\n")
@@ -137,7 +140,13 @@ class NeighbourProcess(ManagedResource):
         lines: list[str] = []
         reader = threading.Thread(target=lambda: lines.extend(self._lines()), daemon=True)
         reader.start()
-        reader.join(limit_s)
+        begun_s = time.monotonic()
+        pids = (self._process.pid, self._server_pid)
+        delays_before_s = delays_s(*pids)
+        while reader.is_alive() and limit_s > undelayed_s(
+            time.monotonic() - begun_s, delays_s(*pids) - delays_before_s
+        ):
+            reader.join(_LOOK_S)
         return msgspec.json.decode(lines[0], type=NeighbourWaits) if lines else None
 
     def _lines(self) -> Iterator[str]:

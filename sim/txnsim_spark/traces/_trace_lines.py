@@ -1,5 +1,5 @@
-"""Lines of traces are bounded before they are read: whoever reads a line keeps it whole, and a
-file that is not a trace may have one line without an end.
+"""Bounds the lines of a trace before it is read: a reader keeps a line whole, and a file that is
+not a trace may have one line without an end.
 """
 
 from __future__ import annotations

@@ -790,9 +790,9 @@ def test_a_flipped_bit_shows() -> None:
 def test_what_claims_more_bytes_than_a_batch_may_have_is_no_message(magic: int) -> None:
     """Whoever checks its CRC reads all of it, and a sparse file has them without any room."""
     message = old_message(magic, 42)
-    for size, is_one in ((1 << 30, True), ((1 << 30) + 1, False), (2**31 + 11, False)):
+    for size, is_message in ((1 << 30, True), ((1 << 30) + 1, False), (2**31 + 11, False)):
         claim = message[:8] + (size - 12).to_bytes(4, "big") + message[12:]
-        assert OldMessage.parse(claim) == (OldMessage(offset=42, size=size) if is_one else None)
+        assert OldMessage.parse(claim) == (OldMessage(offset=42, size=size) if is_message else None)
 
 
 def test_zeros_are_no_message() -> None:

@@ -152,7 +152,7 @@ class ControlPort:
 
     @contextmanager
     def _as_control_port_error(self, patience_s: float) -> Iterator[None]:
-        """Raise a ControlPortError for whatever goes wrong between us and the control port."""
+        """Raise a ControlPortError for all that goes wrong between us and the control port."""
         try:
             yield
         except HTTPError as error:
