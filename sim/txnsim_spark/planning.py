@@ -84,7 +84,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NeededFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The kinds of files that a table is made of."""
+    """What a table is read from: kinds of files, a topic, and whether one task reads everything."""
 
     segments: bool = False
     replicas: bool = False

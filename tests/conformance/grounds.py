@@ -42,7 +42,7 @@ _METADATA: Final = 3
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A cluster, as both sides can have it."""
+    """The set-up of a cluster that a real Kafka and the simulator can both have."""
 
     name: str
     properties: Mapping[str, str]

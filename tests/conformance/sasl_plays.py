@@ -64,12 +64,12 @@ class Talk:
         self.said.append({"asked": "a token", "answered": plainly(answer, api="")})
 
     def log_in(self, token: bytes = ADMIN, *, version: int = 2, mechanism: str = "PLAIN") -> None:
-        """Handshake and one token."""
+        """Send a handshake and one token."""
         self.ask("SaslHandshake", 1, mechanism=mechanism)
         self.ask("SaslAuthenticate", version, auth_bytes=token)
 
     def still_there(self) -> None:
-        """Whether requests are answered."""
+        """Ask for Metadata, to see whether requests are still answered."""
         self.ask("Metadata", 9, topics=[])
 
 
@@ -194,7 +194,7 @@ def _frame(frame: bytes, *, size: int | None = None) -> Play:
 
 
 def _stream(data: bytes) -> Play:
-    """What speaks another protocol."""
+    """Send bytes of another protocol; the broker takes the first four for the size of a frame."""
     return _frame(data[4:], size=int.from_bytes(data[:4], "big"))
 
 

@@ -51,7 +51,9 @@ Address = Callable[[Ground], str]
 
 @cache
 def plays(transaction_version: int, ground: Ground) -> Plays:
-    """What the simulator answers to the stories of a level and ground, or how one failed."""
+    """Play the stories for a transaction.version and a cluster set-up; each story's answers, or its
+    traceback.
+    """
 
     def play() -> Plays:
         plays_found: Plays = {}

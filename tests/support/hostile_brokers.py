@@ -198,7 +198,7 @@ def _facts(api_key: int, port: int, topics: tuple[Mapping[str, Any], ...]) -> Ma
 
 @functools.cache
 def _versions(api_key: int) -> Mapping[str, int]:
-    """All versions of an API that can be written."""
+    """The row of ApiVersions for an API: the lowest and highest version that we can write."""
     versions = []
     for version in range(VERSION_MAX):
         with contextlib.suppress(UnsupportedRequestError):

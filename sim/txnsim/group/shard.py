@@ -137,7 +137,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Load the log, a batch at a time; each step yields how many records it has read. An
-        unreadable record ends the load, as in Kafka; ``problem`` has the error.
+        unreadable record ends the load, as in Kafka; ``load_problem`` has the error.
 
         Args:
             chunks: Batches in the order of the log; a chunk may contain several.

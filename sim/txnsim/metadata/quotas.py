@@ -63,7 +63,7 @@ class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter for quotas."""
+    """Which entities DescribeClientQuotas asks about."""
 
     exact: Mapping[str, str | None]
     """Kind -> name; None finds the default."""

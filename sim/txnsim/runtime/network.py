@@ -1,8 +1,7 @@
 """Sockets for clients and links between brokers, over any event loop.
 
 The same class serves real and virtual time: sockets come from the loop's ``create_server`` and
-``create_connection``; the links between brokers (``peer_links``) take deadlines and latencies from
-the clock.
+``create_connection``; the links between brokers take deadlines and latencies from the clock.
 
 The TLS handshake of a client is led here, so that a failed one ends with an alert. asyncio drops
 the connection of a failed handshake before the alert has gone out that gives the reason, and the

@@ -328,7 +328,7 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
     """The metadata with a leader for every partition, under the next leader epoch.
 
     Args:
-        image: As ``described`` it.
+        image: The metadata as the disks describe it.
         logs: The logs of each broker.
         knows_isr: Whether the ISRs in the image are from the controller.
     """

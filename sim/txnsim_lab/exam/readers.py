@@ -65,7 +65,7 @@ async def cut_short(writer: TopicWriter) -> None:
 
 @contextlib.asynccontextmanager
 async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
-    """Start a cluster with all topics, and a group that has read them.
+    """Start a cluster with the exam's fixture topics, and a group that has read them.
 
     Args:
         port: First of consecutive ports; 0 picks free ones.

@@ -405,7 +405,9 @@ def _join_produces(earlier_act: Act, later_act: Act) -> Act:
 
 
 def _as_replaced_member(dice: Dice, track: Track) -> Track:
-    """A producer that sometimes commits with its member's first identity."""
+    """Commit positions sometimes with the generation and member id that the member had first, as a
+    replaced member would.
+    """
 
     def with_first_identity(act: Act) -> Act:
         call = act.step.get("call", {})

@@ -119,7 +119,7 @@ class CoverageCell(msgspec.Struct, frozen=True, order=True):
 
 
 class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run."""
+    """What a run from a seed did: findings, acts, the cells it covered, and its history."""
 
     findings: tuple[Finding, ...]
     acts: tuple[PlayedAct, ...]

@@ -42,7 +42,7 @@ ReadPiece = tuple[SegmentStart, RowsOrNote]
 
 
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a replica."""
+    """The open transactions of a replica, and irregularities of its segments."""
 
     opened: Mapping[int, OpenTxn]
     """Producer id -> its open transaction."""

@@ -233,7 +233,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a search."""
+    """What a search takes as given: times, the timeout limit, where repair commands are sent."""
 
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS

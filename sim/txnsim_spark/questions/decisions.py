@@ -131,7 +131,9 @@ class _Audit:
     def run(
         self, logs: AuditedLogs, open_transactions: Sequence[Finding], builder: ReportBuilder
     ) -> list[TopicPartition]:
-        """Judge, count and find; returns the partitions whose other replicas differ."""
+        """Compare decisions and markers of these logs, and add the verdicts to ``builder``. Returns
+        the partitions whose replicas hold different markers.
+        """
         self._progress("reading decisions and markers")
         tables = decision_tables(self._engine, logs, self._on_problem)
         reaches = _Reaches(logs, tables)

@@ -44,7 +44,7 @@ NON_MARKER_CONTROLS_MAX: Final = 20
 
 
 class SegmentExamination(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of examining a segment."""
+    """The first damage in a segment, its gaps, and the bounds of its sound batches."""
 
     damage: Damage | None
     """The first malformed batch or wrong CRC."""

@@ -605,8 +605,8 @@ Costs = dict[str, tuple[int, int]]
 
 
 async def _prepared(broker: Broker) -> None:
-    """What the requests above are about; every handler's code is loaded, and encoders are compiled,
-    which is done once for each message.
+    """Make the groups and transactions that the requests above are about. Afterwards every
+    handler's code is loaded and every encoder compiled, which is done once for each message.
     """
     for api_key, version, _ in ASKED:
         _step_writer(codec.response_class(api_key, version))

@@ -59,7 +59,7 @@ Read = list[tuple[int, bytes | None, bytes | None]]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """All that clients find out."""
+    """What clients can read of a cluster: offsets, records, producers, transactions."""
 
     ends: dict[str, dict[TopicPartition, int]]
     records: dict[str, dict[TopicPartition, Read]]

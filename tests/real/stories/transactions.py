@@ -50,7 +50,7 @@ def new_flow(player: FramePlayer) -> None:
 
 
 def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: int) -> None:
-    """What follows when the transaction is ended, retried, fenced, mixed with the old protocol."""
+    """End the transaction; retry the end, fence the producer, and mix in the old protocol."""
     old_epoch = txn.epoch
     txn.end("commit", 5)
     txn.wait_until_ended("CompleteCommit")

@@ -144,7 +144,9 @@ def producers_of(player: FramePlayer, topic: Topic, note: str = "") -> None:
 
 
 def both_views(player: FramePlayer, topic: Topic, note: str) -> None:
-    """What either isolation level reads."""
+    """Send Fetch and ListOffsets at each isolation level; `note` goes into the record of the
+    answers.
+    """
     for isolation in (0, 1):
         player.ask(
             "Fetch", 12, f"{note}, isolation {isolation}", **fetch(topic, isolation=isolation)

@@ -129,7 +129,9 @@ def with_times(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransi
 def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     tmp_path: Path, driver: LogDriver, *, clean: bool
 ) -> None:
-    """It was in no transaction. COMMIT was advised, by the decision that its marker had paid."""
+    """Such records were in no transaction. Yet COMMIT was advised: the decision whose marker was
+    already written was taken for theirs.
+    """
     broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     broker.coordinator(*decided_and_complete(at_ms=NOW - 3))

@@ -4,7 +4,7 @@ columns and messages.
 Beyond Kafka's tool: ``--json`` on every subcommand, global options also behind the subcommand, an
 immediate error if there is no broker or no such topic (Kafka's tool waits a minute), and a second
 line with advice. The requests are exactly those of Kafka's tool. Kafka's counterpart is
-``TransactionsCommand``; ``txns_commands`` holds what each subcommand does.
+``TransactionsCommand``. What goes beyond it is in ``operator_commands`` and ``ending_commands``.
 """
 
 from __future__ import annotations

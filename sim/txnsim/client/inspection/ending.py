@@ -53,7 +53,7 @@ class EndOutcome(StrEnum):
 
 
 class EndedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a transaction that lies on one partition."""
+    """What ending a transaction concerns on one partition: the records from its first offset on."""
 
     partition: TopicPartition
     start_offset: int | None

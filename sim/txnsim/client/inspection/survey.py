@@ -58,7 +58,7 @@ _NO_PROGRESS: Final[Progress] = _no_progress
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a survey."""
+    """The open transactions of a cluster, judged, and the partitions that could not be read."""
 
     partitions: int
     """Number of partitions that the survey has examined."""

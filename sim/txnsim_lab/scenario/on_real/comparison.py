@@ -405,8 +405,8 @@ def simulate_beforehand(
 def why_not(
     scenario_run: ScenarioRun, brokers_name: str, generation: Generation | None = None
 ) -> str | None:
-    """Why a run can't be played on real brokers; None if it can. If it can't be played with its
-    fault, its disarmed run is left out as well, since it would prove nothing.
+    """Why a run can't be played on real brokers; None if it can. A control run is left out with its
+    armed run: alone it proves nothing.
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
