@@ -323,7 +323,7 @@ def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFil
 
 
 def divide_evenly(
-    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, may_divide: bool = False
+    replicas: Sequence[Sequence[SegmentFile]], *, core_count: int, may_divide: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
     """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
     long at the end; divide large segments into sections if they may be cut. The segments were
@@ -335,7 +335,7 @@ def divide_evenly(
         for segment in segments_of_replica
     )
     task_bytes = min(
-        max(total_bytes // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX
+        max(total_bytes // (_TASKS_PER_CORE * core_count), _TASK_BYTES_MIN), _TASK_BYTES_MAX
     )
     segments = [
         segment

@@ -310,7 +310,7 @@ class EventRoutes(Noun):
         await pause(self._environment.clock, pause_ms)
 
 
-class ReportedRoutes(EventRoutes):
+class SimulatedTraceRoutes(EventRoutes):
     """The routes for the trace of a simulated cluster, which also has a report."""
 
     def __init__(self, cluster: SimCluster) -> None:

@@ -591,14 +591,14 @@ class PeerLinks:
         return pipe
 
     def _trace_message(
-        self, kind: str, node: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+        self, kind: str, broker_id: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         tracer = self._tracer
         parents = call.causes(kind, tracer.cause, response=response)
         is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
         return tracer.emit(
             kind,
-            f"broker/{node}",
+            f"broker/{broker_id}",
             parents=parents,
             importance=0 if is_routine else None,
             data={

@@ -237,11 +237,11 @@ class _Reaches:
             reach_by_coordinator.values(), logs.missing_coordinators
         )
 
-    def of_coordinator(self, coordinator: int | None) -> LogReach:
+    def of_coordinator(self, coordinator_partition: int | None) -> LogReach:
         """The reach of a coordinator's log; None for a producer that no log knows."""
-        if coordinator is None:
+        if coordinator_partition is None:
             return self.of_unknown_ids
-        return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
+        return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition))
 
     def of_partition(self, topic_partition: TopicPartition) -> LogReach:
         log = self._logs.by_partition.get(topic_partition)

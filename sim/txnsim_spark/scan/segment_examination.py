@@ -71,7 +71,7 @@ class Examiner:
     def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:
         self._bounds = limits
         self._buffer = np.empty(limits.piece_bytes, dtype=np.uint8)
-        self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows_max), dtype=np.int64)
         self._folding = FragmentFolding(limits)
         self._path = Path()
         self._start = self._end_position = 0

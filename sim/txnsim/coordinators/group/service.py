@@ -168,7 +168,7 @@ class GroupCoordinator:
             topic=CONSUMER_OFFSETS_TOPIC,
             kind="group",
             broker_id=broker_id,
-            partitions=self.partitions,
+            partition_count=self.partitions,
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self.is_running = False

@@ -13,7 +13,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import FaultRule
 from txnsim.metadata import configs
 from txnsim.releases import REFERENCE, RELEASES, Release
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.real_world import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
@@ -159,7 +159,7 @@ async def run_on_apache(
         )
         async with apache_cluster(environment, options) as cluster:
             brokers = _RealBrokers(
-                environment=environment,
+                runtime=environment,
                 cluster=cluster,
                 casting=casting,
                 on=version,
@@ -256,7 +256,7 @@ async def run_on_cluster(
     ]
     async with running_cluster(environment, bootstrap, settings) as cluster:
         brokers = _RealBrokers(
-            environment=environment,
+            runtime=environment,
             cluster=cluster,
             casting=casting,
             on=bootstrap,
@@ -295,7 +295,7 @@ async def run_on_cluster(
 class _RealBrokers(msgspec.Struct, frozen=True, kw_only=True):
     """The real cluster and the players that play stories there."""
 
-    environment: Environment
+    runtime: Environment
     cluster: RealCluster
     casting: Casting
     on: str
@@ -331,7 +331,7 @@ async def _compare_run_once(
     scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Leftover]
 ) -> ComparedRun:
     scenario = with_prefixed_names(scenario_run.scenario, prefix)
-    environment, cluster, brokers_name = brokers.environment, brokers.cluster, brokers.on
+    environment, cluster, brokers_name = brokers.runtime, brokers.cluster, brokers.on
     real_options = target_of(
         scenario, environment, cluster.proxy, prefix=prefix, processes=cluster.brokers
     )
@@ -643,7 +643,7 @@ def markers_matter(scenario: Scenario, run_name: str) -> bool:
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
     """A switch that the release sets otherwise, of those in which the runs of this mode differ."""
     rules_there = counterpart.effective
-    release_rules = LATEST if run.as_version is None else RELEASES[run.as_version].rules
+    release_rules = LATEST_RULES if run.as_version is None else RELEASES[run.as_version].rules
     run_rules = msgspec.structs.replace(release_rules, **run.rules)
     differing_rules = [
         rule_name
