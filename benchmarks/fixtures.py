@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     thread = LoopThread()
-    kinds: dict[str, Callable[[], float]] = {
+    measurements_by_title: dict[str, Callable[[], float]] = {
         f"txnsim, {BROKERS} brokers": lambda: start_simulated(thread, BROKERS),
         "txnsim, 1 broker": lambda: start_simulated(thread, 1),
         f"librdkafka's mock, {BROKERS} brokers": start_mock,
     }
-    samples: dict[str, list[float]] = {name: [] for name in kinds}
+    samples: dict[str, list[float]] = {name: [] for name in measurements_by_title}
     for _ in range(options.rounds):
-        for name, measure in kinds.items():
+        for name, measure in measurements_by_title.items():
             samples[name].append(measure())
     thread.stop()
     rows = {name: spread(times_ms) for name, times_ms in samples.items()}

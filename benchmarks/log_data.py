@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import (
@@ -256,7 +256,7 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
                 [record],
                 finalized_version=TransactionVersion.TV_1,
                 now_ms=record.last_update_timestamp_ms,
-                release_rules=LATEST,
+                release_rules=LATEST_RULES,
             )
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):

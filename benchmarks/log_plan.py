@@ -215,7 +215,7 @@ def _plan_by_source(directory: Path) -> SegmentSizes:
 def _plan_by_search(directory: Path) -> SegmentSizes:
     reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
-    tasks = divide_evenly([state.unread for state in states], cores=CORES, may_divide=True)
+    tasks = divide_evenly([state.unread for state in states], core_count=CORES, may_divide=True)
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]
 
 

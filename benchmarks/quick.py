@@ -33,7 +33,7 @@ from benchmarks.generator import Generator, Transactions
 from benchmarks.process import started_server
 from benchmarks.servers import READY_FILE, Kfake, Launch, Server, Txnsim
 
-KEPT_FILE: Final = Path(__file__).with_name("quick.json")
+BASELINE_FILE: Final = Path(__file__).with_name("quick.json")
 PRODUCERS: Final = 32
 WARM_UP_S: Final = 1.5
 MEASURED_S: Final = 3.0
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         other_tree = stack.enter_context(_revision(options.against)) if options.against else None
         figures = {load.title: _measure(load, options.rounds, other_tree) for load in LOADS}
-    kept = msgspec.json.decode(KEPT_FILE.read_bytes(), type=dict[str, dict[str, float]])
+    baseline = msgspec.json.decode(BASELINE_FILE.read_bytes(), type=dict[str, dict[str, float]])
     breaches = [
         f"{load.title}: {text}"
         for load in LOADS
@@ -130,11 +130,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         print(msgspec.json.encode(figures).decode())
     else:
-        _print_table(figures, kept)
+        _print_table(figures, baseline)
     for text in breaches:
         print(f"over its bound: {text}", file=sys.stderr)
     if options.write:
-        kept_figures = {
+        new_baseline = {
             title: {
                 "calls": round(load_figures.calls, 1),
                 "retries": round(load_figures.retries, 2),
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             }
             for title, load_figures in figures.items()
         }
-        KEPT_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(kept_figures), indent=1))
+        BASELINE_FILE.write_bytes(msgspec.json.format(msgspec.json.encode(new_baseline), indent=1))
     return 1 if breaches else 0
 
 
@@ -211,11 +211,11 @@ def _revision(revision: str) -> Iterator[Path]:
         yield tree
 
 
-def _print_table(figures: dict[str, LoadFigures], kept: dict[str, dict[str, float]]) -> None:
+def _print_table(figures: dict[str, LoadFigures], baseline: dict[str, dict[str, float]]) -> None:
     load_average = os.getloadavg()[0]
     print(f"medians; load average {load_average:.1f} at the end; kept figures in brackets")
     for title, load_figures in figures.items():
-        kept_texts = {name: f"({value})" for name, value in kept.get(title, {}).items()}
+        kept_texts = {name: f"({value})" for name, value in baseline.get(title, {}).items()}
         calls_kept, retries_kept = kept_texts.get("calls", ""), kept_texts.get("retries", "")
         print(f"\n{title}, {PRODUCERS} producers")
         print(f"  calls per transaction    {load_figures.calls:8.1f}  {calls_kept}")

@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks.log_data import make_replica, transaction_entry, write_meta
 from txnsim.log.producer_state import SnapshotEntry
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage._indexes import encode_indexes_in_steps
 from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
@@ -181,7 +181,7 @@ def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
             [record],
             finalized_version=TransactionVersion.TV_1,
             now_ms=end_ms - 900,
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
         yield assign(batch, base_offset=offset, leader_epoch=0)
 

@@ -55,7 +55,7 @@ from txnsim.metadata import configs
 from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SettingRow, UpdateMode, setting_rows
 from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.txn.decision_report import DecisionReport
 from txnsim.wire.apis import APIS, api_name
@@ -136,7 +136,7 @@ def settings_page() -> str:
     )
     idle_rows: dict[str, list[SettingRow]] = {}
     for row in setting_rows("broker").values():
-        if row.no_effect and row.is_in(LATEST):
+        if row.no_effect and row.is_in(LATEST_RULES):
             idle_rows.setdefault(NO_EFFECT_REASONS[row.no_effect], []).append(row)
     text_without_effect = "\n\n".join(
         f"**{reason[0].upper()}{reason[1:]}**:\n\n" + _idle_settings_table(rows)

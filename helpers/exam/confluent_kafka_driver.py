@@ -12,7 +12,7 @@ class Driver:
     """Producers and consumers by name."""
 
     def __init__(self):
-        self.producers, self.consumers, self.strangers = {}, {}, {}
+        self.producers, self.consumers, self.memberless_consumers = {}, {}, {}
         self.sharers, self.polled = {}, {}
         self.patience_s = 30.0
 
@@ -78,9 +78,9 @@ class Driver:
 
     def send_offsets(self, producer, group, offsets, consumer=""):
         """Positions of a group into the transaction; one without a member here has no metadata."""
-        if not consumer and group not in self.strangers:
-            self.strangers[group] = Consumer({"group.id": group, "log_level": 0})
-        member = self.consumers[consumer] if consumer else self.strangers[group]
+        if not consumer and group not in self.memberless_consumers:
+            self.memberless_consumers[group] = Consumer({"group.id": group, "log_level": 0})
+        member = self.consumers[consumer] if consumer else self.memberless_consumers[group]
         self.producers[producer].send_offsets_to_transaction(
             [TopicPartition(*position) for position in offsets],
             member.consumer_group_metadata(),
@@ -159,17 +159,17 @@ class Driver:
         })  # fmt: skip
         self.sharers[consumer].subscribe([topic])
 
-    def share_poll(self, consumer, timeout_ms):
+    def share_poll(self, consumer_name, timeout_ms):
         """What one poll brings."""
-        messages = self.sharers[consumer].poll(timeout_ms / 1000)
-        self.polled[consumer] = [message for message in messages if message.error() is None]
+        messages = self.sharers[consumer_name].poll(timeout_ms / 1000)
+        self.polled[consumer_name] = [message for message in messages if message.error() is None]
         errors = [message.error() for message in messages if message.error() is not None]
-        if errors and not self.polled[consumer]:
+        if errors and not self.polled[consumer_name]:
             raise KafkaException(errors[0])
         return {
             "records": [
                 [message.partition(), message.offset(), message.value().decode()]
-                for message in self.polled[consumer]
+                for message in self.polled[consumer_name]
             ]
         }
 

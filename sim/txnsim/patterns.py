@@ -192,7 +192,7 @@ class RustExpression(NamedTuple):
     """An expression in Rust's syntax."""
 
     text: str
-    instructions: int
+    instruction_count: int
     """An upper estimate of the number of instructions of its program."""
 
 
@@ -220,7 +220,7 @@ class _Members(NamedTuple):
     """A part of a character class."""
 
     text: str
-    instructions: int = 1
+    instruction_count: int = 1
     span: int = 0
     """Rough number of characters, where there are many. It is not needed for a class in brackets
     that stands alone: Rust knows that such a class has both cases.
@@ -231,7 +231,7 @@ class _Part(NamedTuple):
     """A piece of the expression that a following repetition would repeat."""
 
     text: str
-    instructions: int = 1
+    instruction_count: int = 1
     depth: int = 0
     is_repeated: bool = False
 
@@ -251,7 +251,7 @@ class _Group:
         all_parts = [part for branch in branches for part in branch]
         return _Part(
             f"(?:{'|'.join(''.join(part.text for part in branch) for branch in branches)})",
-            sum(part.instructions for part in all_parts) + len(branches),
+            sum(part.instruction_count for part in all_parts) + len(branches),
             1 + max((part.depth for part in all_parts), default=0),
         )
 
@@ -298,7 +298,7 @@ class _ExpressionParser:
         if len(self._open) > 1:
             _refuse(_MISSING_PAREN)
         whole = self._open[0].part()
-        return RustExpression(rf"\A{whole.text}\z", whole.instructions)
+        return RustExpression(rf"\A{whole.text}\z", whole.instruction_count)
 
     # The text
 
@@ -327,8 +327,8 @@ class _ExpressionParser:
 
     # Parts
 
-    def _push(self, text: str, instructions: int = 1) -> None:
-        self._open[-1].parts.append(_Part(text, instructions))
+    def _push(self, text: str, instruction_count: int = 1) -> None:
+        self._open[-1].parts.append(_Part(text, instruction_count))
 
     def _literal(self, code: int) -> None:
         may_have_case = code >= 0x80 or chr(code).isalpha()
@@ -422,7 +422,7 @@ class _ExpressionParser:
         self._add_part(
             _Part(
                 repeated_text + repetition_match[0],
-                repeated_part.instructions * (maximum or max(1, minimum))
+                repeated_part.instruction_count * (maximum or max(1, minimum))
                 + (maximum or minimum + 1)
                 - minimum,
                 repeated_part.depth + repeated_part.is_repeated,
@@ -569,7 +569,7 @@ class _ExpressionParser:
     def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
         class_text = "".join(member.text for member in members) or _NOTHING
         class_text = f"[^{class_text}]" if negated else f"[{class_text}]"
-        instructions = sum(member.instructions for member in members)
+        instructions = sum(member.instruction_count for member in members)
         instructions += _INSTRUCTIONS_OF_NEGATION if negated else 0
         if self._flags.ignores_case:
             class_text = f"(?i:{class_text})"

@@ -162,12 +162,12 @@ def hash_buckets(element_count: int) -> int:
     return bucket_count
 
 
-def hash_bucket(buckets: int, key_text: str) -> int:
+def hash_bucket(bucket_count: int, key_text: str) -> int:
     """Index of the bucket in which a java.util.HashSet puts a string. The set iterates bucket by
     bucket.
     """
     key_hash = java_hash(key_text) & 0xFFFF_FFFF
-    return (key_hash ^ key_hash >> 16) & buckets - 1
+    return (key_hash ^ key_hash >> 16) & bucket_count - 1
 
 
 _RUN_LENGTH: Final = 64

@@ -55,7 +55,7 @@ _CELLS_TYPE: Final = "array<struct<state:string,asked:string,outcome:string,time
 
 
 class Column(NamedTuple):
-    """A column of the table."""
+    """A column of a campaign's table of seeds: name, type and meaning."""
 
     name: str
     type: str
@@ -339,7 +339,7 @@ def _task_ranges(seeds: range) -> Iterator[range]:
 
 
 class CampaignFolder:
-    """The folder of a campaign."""
+    """A folder that keeps a campaign's options and played seeds, so that it can be continued."""
 
     def __init__(self, path: Path, options: SimulationOptions) -> None:
         """Open the folder, or create it.

@@ -134,7 +134,7 @@ class LogDatabase:
         }
         for table_name, table_use in uses.items():
             if table_name in _TABLE_OF_RELATION and not self._keeps_columns(table_name, table_use):
-                if table_use.scans == 1 and is_single_statement:
+                if table_use.scan_count == 1 and is_single_statement:
                     self._stream_table(table_name, table_use)
                 else:
                     del streamed_uses[table_name]
@@ -247,7 +247,7 @@ def _words_of(query: str) -> list[str]:
 
 def _whole_table_use(table_name: str) -> TableUse:
     return TableUse(
-        columns=frozenset(TABLES[_TABLE_OF_RELATION[table_name]].names), scans=2, keys={}
+        columns=frozenset(TABLES[_TABLE_OF_RELATION[table_name]].names), scan_count=2, keys={}
     )
 
 

@@ -84,7 +84,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NeededFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The kinds of files that a table is made of."""
+    """What a table is read from: kinds of files, a topic, and whether one task reads everything."""
 
     segments: bool = False
     replicas: bool = False
@@ -323,7 +323,7 @@ def _divide_by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFil
 
 
 def divide_evenly(
-    replicas: Sequence[Sequence[SegmentFile]], *, cores: int, may_divide: bool = False
+    replicas: Sequence[Sequence[SegmentFile]], *, core_count: int, may_divide: bool = False
 ) -> list[tuple[SegmentFile, ...]]:
     """Divide the segments of replicas, in order, into tasks of even cost, so that no core waits
     long at the end; divide large segments into sections if they may be cut. The segments were
@@ -335,7 +335,7 @@ def divide_evenly(
         for segment in segments_of_replica
     )
     task_bytes = min(
-        max(total_bytes // (_TASKS_PER_CORE * cores), _TASK_BYTES_MIN), _TASK_BYTES_MAX
+        max(total_bytes // (_TASKS_PER_CORE * core_count), _TASK_BYTES_MIN), _TASK_BYTES_MAX
     )
     segments = [
         segment

@@ -36,7 +36,7 @@ class TableUse(msgspec.Struct, frozen=True, kw_only=True):
     """What all scans of a query read of a table."""
 
     columns: frozenset[str]
-    scans: int
+    scan_count: int
     keys: Mapping[str, frozenset[str]]
     """Column of ``KEY_COLUMNS`` -> the wanted values; a column that is missing has no condition."""
 
@@ -85,7 +85,7 @@ def _merge_scans(scans: Iterable[TableScan]) -> TableUse:
     scan_list = tuple(scans)
     return TableUse(
         columns=frozenset(column for scan in scan_list for column in scan.columns),
-        scans=len(scan_list),
+        scan_count=len(scan_list),
         keys={
             key_column: frozenset(scan.keys[key_column] for scan in scan_list)
             for key_column in KEY_COLUMNS

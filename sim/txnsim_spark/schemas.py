@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column."""
+    """A column of a table: name, type in Spark, meaning."""
 
     name: str
     type: str
@@ -28,7 +28,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table."""
+    """A table of the data source: what a row is, and its columns."""
 
     about: str
     columns: tuple[Column, ...]

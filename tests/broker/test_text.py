@@ -292,9 +292,9 @@ def test_the_program_is_estimated_as_what_it_stands_for(
     for least, optional_count in counts:
         short = f"({short}{{{least},{least + optional_count}}})"
         long = f"({long * least}{f'({long})?' * optional_count})"
-    assert write_for_rust(short).instructions >= write_for_rust(long).instructions - 2 * long.count(
-        "("
-    )
+    assert write_for_rust(short).instruction_count >= write_for_rust(
+        long
+    ).instruction_count - 2 * long.count("(")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_what_is_too_large_or_no_expression_is_refused(pattern: str) -> None:
 
 def test_every_pattern_that_is_taken_can_be_matched_with_every_name_of_a_topic() -> None:
     largest = f"(a?){{1000}}(a?){{1000}}(a?){{{INSTRUCTIONS_MAX // 3 - 2001}}}x"
-    assert INSTRUCTIONS_MAX - 3 <= write_for_rust(largest).instructions <= INSTRUCTIONS_MAX
+    assert INSTRUCTIONS_MAX - 3 <= write_for_rust(largest).instruction_count <= INSTRUCTIONS_MAX
     assert not compile_pattern(largest).matches("a" * TOPIC_NAME_MAX)
     with pytest.raises(PatternError, match="instructions"):
         compile_pattern(f"{largest}(a?){{3}}")
@@ -371,7 +371,7 @@ def test_time_grows_no_faster_than_a_name(pattern: str) -> None:
 )
 def test_what_takes_long_to_compile_counts_for_much(costly: str) -> None:
     """20 ms for the largest pattern; 200 ms are what a busy machine makes of them."""
-    often = INSTRUCTIONS_MAX // write_for_rust(costly).instructions
+    often = INSTRUCTIONS_MAX // write_for_rust(costly).instruction_count
     start = time.process_time()
     compile_pattern(costly * often)
     assert time.process_time() - start < 0.2

@@ -17,7 +17,12 @@ from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import klag_exporter, lags, run_exporter
 from tests.clients.test_exam_pairs import outcome
 from tests.support.spark_connector import connector_jars
-from txnsim_lab.exam.readers import ReaderStatement, expected_topics, library, misses
+from txnsim_lab.exam.readers import (
+    ReaderStatement,
+    cluster_with_fixture_topics,
+    expected_topics,
+    misses,
+)
 from txnsim_lab.exam.results import SituationOutcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
@@ -55,7 +60,10 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     """
     expected = expected_topics(on_disk=False)
     program = await asyncio.to_thread(klag_exporter, "0.1.29")
-    async with library() as kafka, run_exporter(program, kafka.bootstrap, tmp_path) as address:
+    async with (
+        cluster_with_fixture_topics() as kafka,
+        run_exporter(program, kafka.bootstrap, tmp_path) as address,
+    ):
         lag_by_topic = await lags(address, topics=len(expected))
     answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
     [miss] = misses(expected, answers)
@@ -66,7 +74,7 @@ async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
     expected = expected_topics(on_disk=False)
     file = tmp_path / "expected.json"
     file.write_bytes(msgspec.json.encode(expected))
-    async with library() as kafka:
+    async with cluster_with_fixture_topics() as kafka:
         command = (SPARK_READER, kafka.bootstrap, file, "--jars", connector_jars())
         process = await asyncio.create_subprocess_exec(
             sys.executable, *map(str, command), stdout=asyncio.subprocess.PIPE

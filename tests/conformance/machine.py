@@ -249,7 +249,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(state=st.sampled_from(LOWERED), first_request=REQUEST, second=REQUEST, data=st.data())
     def aim_lowered(self, state: str, first_request: str, second: str, data: st.DataObject) -> None:
-        """What level 0 makes of a transactional id that has known transactions v2."""
+        """Ask a broker of level 0 about a transactional id that has known transactions v2."""
         choices = Choices(data)
         stage = self._stage
         home = stage.level
@@ -331,7 +331,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
-        """What is open here, and what the coordinator says."""
+        """Ask what is open on a partition, or what the coordinator describes or lists."""
         others_drawer = self._others_drawer(data)
         kinds = (
             others_drawer.describe_producers,

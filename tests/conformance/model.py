@@ -83,7 +83,7 @@ class Producer:
         }
 
     def is_in(self, state: str, current: Identity | None, added: set[Place]) -> None:
-        """What the coordinator says now."""
+        """Take over the state, identity and partitions that the coordinator describes."""
         self.stuck_for = self.stuck_for + 1 if state in PREPARED or self.wedged else 0
         self.state, self.current, self.added = state, current, added
 

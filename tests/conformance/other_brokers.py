@@ -24,14 +24,14 @@ import msgspec
 from confluent_kafka import libversion
 
 from benchmarks.build import go_program
-from tests.conformance.grounds import Ground, kafka_on, simulator_on
+from tests.conformance.cluster_setups import ClusterSetup, kafka_on, simulator_on
 from tests.support.console import say
 from tests.support.patience import until
 from txnsim_lab.conformance.results import CaseOutcome, ConformanceResults, outcome_counts_by_file
 from txnsim_lab.conformance.run import needed_settings
 
 KEPT: Final = Path(__file__).with_name("other_brokers.json")
-GROUND: Final = Ground(
+GROUND: Final = ClusterSetup(
     name="conformance",
     properties=needed_settings(),
     kafka_only={"broker.session.timeout.ms": "120000"},  # on a busy machine heartbeats come late

@@ -15,7 +15,7 @@ import sys
 import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 
-from tests.conformance.grounds import ground_of, virtual_on
+from tests.conformance.cluster_setups import setup_of, virtual_on
 from txnsim_lab.conformance._book.case_player import finalize_level, play
 from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, choose_cases, rules
 from txnsim_lab.conformance._book.model import TXN_LEVELS, BrokerConfig
@@ -52,7 +52,7 @@ def _play_case(
     case: Case, config: BrokerConfig, transaction_version: int, *, tell: bool
 ) -> Iterator[str]:
     try:
-        with virtual_on(ground_of(config), TXN_LEVELS[0]) as target:
+        with virtual_on(setup_of(config), TXN_LEVELS[0]) as target:
             finalize_level(target.bootstrap, transaction_version)
             played = play(case, target, transaction_version)
     except CaseError as failure:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tests.conformance.grounds import (
-    Ground,
+from tests.conformance.cluster_setups import (
+    ClusterSetup,
     first_address,
     kafka_on,
     simulator_on,
@@ -58,8 +58,8 @@ PROPERTIES: Final = {
 }
 """What both brokers are started with."""
 
-ORDINARY: Final = Ground(name="ordinary", properties=PROPERTIES)
-TWO_OF_THREE: Final = Ground(
+ORDINARY: Final = ClusterSetup(name="ordinary", properties=PROPERTIES)
+TWO_OF_THREE: Final = ClusterSetup(
     name="two of three",
     brokers=3,
     down=(3,),
@@ -70,12 +70,12 @@ TWO_OF_THREE: Final = Ground(
     },
 )
 """Whoever waits for broker 3 waits for ever."""
-TELEMETRY: Final = Ground(
+TELEMETRY: Final = ClusterSetup(
     name="telemetry",
     properties={**PROPERTIES, "telemetry.max.bytes": "1024"},
     takes_telemetry=True,
 )
-SYNONYMS: Final = Ground(
+SYNONYMS: Final = ClusterSetup(
     name="synonyms",
     properties={
         **PROPERTIES,
@@ -91,12 +91,12 @@ SYNONYMS: Final = Ground(
         "log.roll.jitter.hours": "1",
     },
 )
-WITH_GROUPS: Final = Ground(name="with groups", properties=PROPERTIES)
+WITH_GROUPS: Final = ClusterSetup(name="with groups", properties=PROPERTIES)
 """Other stories begin where ``__consumer_offsets`` does not exist."""
-GROUP_BOUNDS: Final = Ground(
+GROUP_BOUNDS: Final = ClusterSetup(
     name="group bounds", properties={**PROPERTIES, **administration.GROUP_BOUNDS}
 )
-WITHOUT_SESSIONS: Final = Ground(name="without sessions", properties=PROPERTIES)
+WITHOUT_SESSIONS: Final = ClusterSetup(name="without sessions", properties=PROPERTIES)
 """Sessions that others have left in the cache would take slots."""
 GROUNDS: Final = {
     "session_cache": WITHOUT_SESSIONS,
@@ -187,25 +187,25 @@ def id_of(story: Story, transaction_version: int) -> str:
     return f"{name_of(story)}-tv{transaction_version}"
 
 
-def stories_at(transaction_version: int, ground: Ground = ORDINARY) -> tuple[Story, ...]:
-    """The stories of one level and ground, in order."""
+def stories_at(transaction_version: int, setup: ClusterSetup = ORDINARY) -> tuple[Story, ...]:
+    """The stories of one level and setup, in order."""
     return tuple(
         story
         for story, story_level in STORIES
-        if story_level == transaction_version and ground_of(story) is ground
+        if story_level == transaction_version and setup_of(story) is setup
     )
 
 
-def ground_of(story: Story) -> Ground:
+def setup_of(story: Story) -> ClusterSetup:
     """What a story is played on."""
     return GROUNDS.get(name_of(story), ORDINARY)
 
 
-def grounds() -> tuple[tuple[int, Ground], ...]:
-    """Every level and ground at which something is played."""
+def setups() -> tuple[tuple[int, ClusterSetup], ...]:
+    """Every level and setup at which something is played."""
     return tuple(
         dict.fromkeys(
-            (transaction_version, ground_of(story)) for story, transaction_version in STORIES
+            (transaction_version, setup_of(story)) for story, transaction_version in STORIES
         )
     )
 
@@ -237,15 +237,15 @@ def unexplained_lines(name: str, unlike: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def kafka(transaction_version: int, ground: Ground = ORDINARY) -> Iterator[str]:
+def kafka(transaction_version: int, setup: ClusterSetup = ORDINARY) -> Iterator[str]:
     """A real broker for the stories of a level; its address."""
-    with kafka_on(ground, transaction_version) as target:
+    with kafka_on(setup, transaction_version) as target:
         yield first_address(target)
 
 
 @contextmanager
-def simulator(transaction_version: int, ground: Ground = ORDINARY) -> Iterator[str]:
+def simulator(transaction_version: int, setup: ClusterSetup = ORDINARY) -> Iterator[str]:
     """A simulated broker for the stories of a level; its address."""
-    with simulator_on(ground, transaction_version) as target:
+    with simulator_on(setup, transaction_version) as target:
         take_first_producer_id(target, transaction_version)
         yield first_address(target)

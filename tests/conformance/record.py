@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance import coverage
-from tests.conformance.grounds import Ground
+from tests.conformance.cluster_setups import ClusterSetup
 from tests.conformance.programme import (
     LEVELS,
     RACES,
     STORIES,
-    grounds,
     kafka,
     name_of,
     play_story,
+    setups,
     stories_at,
 )
 from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories, write
@@ -81,27 +81,27 @@ def record_stories(
     names: Sequence[str], transaction_versions: Sequence[int], times: int = 1
 ) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
-    grounds_wanted = [
-        (transaction_version, ground)
-        for transaction_version, ground in grounds()
+    setups_wanted = [
+        (transaction_version, setup)
+        for transaction_version, setup in setups()
         if transaction_version in transaction_versions
-        and any(name_of(story) in names for story in stories_at(transaction_version, ground))
+        and any(name_of(story) in names for story in stories_at(transaction_version, setup))
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
-    with ThreadPoolExecutor(max(1, len(grounds_wanted))) as lanes:
+    with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
         for _ in range(times):
             for part in lanes.map(
-                lambda level_and_ground: _on_ground(names, *level_and_ground), grounds_wanted
+                lambda level_and_setup: _on_setup(names, *level_and_setup), setups_wanted
             ):
                 for play, recording in part.items():
                     recordings_by_play.setdefault(play, []).append(recording)
     return {play: combine_plays(several) for play, several in recordings_by_play.items()}
 
 
-def _on_ground(names: Sequence[str], transaction_version: int, ground: Ground) -> Plays:
+def _on_setup(names: Sequence[str], transaction_version: int, setup: ClusterSetup) -> Plays:
     plays_found: Plays = {}
-    with kafka(transaction_version, ground) as address:
-        for story in stories_at(transaction_version, ground):
+    with kafka(transaction_version, setup) as address:
+        for story in stories_at(transaction_version, setup):
             if (name := name_of(story)) in names:
                 begun_s = time.monotonic()
                 plays_found[name, transaction_version] = recording_of(

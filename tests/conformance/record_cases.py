@@ -19,7 +19,7 @@ import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.conformance.grounds import ground_of, kafka_on
+from tests.conformance.cluster_setups import kafka_on, setup_of
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.console import say
 from txnsim_lab.conformance._book import answers
@@ -89,7 +89,7 @@ def record_cases_chosen(
         if not levels_needed:
             continue
         begun_s = time.monotonic()
-        with kafka_on(ground_of(config), levels_needed[0]) as target:
+        with kafka_on(setup_of(config), levels_needed[0]) as target:
             for level in sorted(levels_needed):
                 for turn in range(times):
                     finalize_level(target.bootstrap, level)

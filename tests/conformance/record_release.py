@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from tests.conformance.grounds import Ground, kafka_on
+from tests.conformance.cluster_setups import ClusterSetup, kafka_on
 from tests.support.console import say
 from txnsim.releases import release_named
 from txnsim_lab.conformance._book import answers
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     release = release_named(arguments[0])
     feature = release.features.get(FEATURE)
     level = 0 if feature is None else feature.new_cluster_level
-    ground = Ground(name="conformance", properties=needed_settings())
-    with kafka_on(ground, level, release.patch_release) as target:
+    setup = ClusterSetup(name="conformance", properties=needed_settings())
+    with kafka_on(setup, level, release.patch_release) as target:
         plays_by_case = _play_cases(target, level)
     folder = answers.own_folder_of(release.name)
     shutil.rmtree(folder, ignore_errors=True)

@@ -27,7 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.conformance import programme
-from tests.conformance.grounds import ground_of, kafka_on, simulator_on
+from tests.conformance.cluster_setups import kafka_on, setup_of, simulator_on
 from txnsim.releases import RELEASES, Release
 from txnsim_lab.conformance._book.case_player import Play, finalize_level, play_all
 from txnsim_lab.conformance._book.casebook_reader import Case, broker_configs, choose_cases, rules
@@ -349,12 +349,12 @@ def both(
     release: Release, config: BrokerConfig, transaction_version: int
 ) -> Iterator[tuple[str, str]]:
     """Addresses of a real broker of a release and of our broker of the same release."""
-    ground = ground_of(config)
+    setup = setup_of(config)
     older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
-    of_kafka = msgspec.structs.replace(ground, kafka_only={**ground.kafka_only, **older})
+    of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older})
     with (
         kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
-        simulator_on(ground, transaction_version, release.name) as simulator,
+        simulator_on(setup, transaction_version, release.name) as simulator,
     ):
         yield kafka.bootstrap, simulator.bootstrap
 
@@ -364,10 +364,10 @@ def two_real(older: str, newer: str) -> Sides:
 
     @contextlib.contextmanager
     def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
-        ground = ground_of(config)
+        setup = setup_of(config)
         with (
-            kafka_on(ground, transaction_version, older) as older_kafka,
-            kafka_on(ground, transaction_version, newer) as newer_kafka,
+            kafka_on(setup, transaction_version, older) as older_kafka,
+            kafka_on(setup, transaction_version, newer) as newer_kafka,
         ):
             yield older_kafka.bootstrap, newer_kafka.bootstrap
 

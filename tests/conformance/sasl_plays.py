@@ -64,12 +64,12 @@ class Talk:
         self.said.append({"asked": "a token", "answered": plainly(answer, api="")})
 
     def log_in(self, token: bytes = ADMIN, *, version: int = 2, mechanism: str = "PLAIN") -> None:
-        """Handshake and one token."""
+        """Send a handshake and one token."""
         self.ask("SaslHandshake", 1, mechanism=mechanism)
         self.ask("SaslAuthenticate", version, auth_bytes=token)
 
     def still_there(self) -> None:
-        """Whether requests are answered."""
+        """Ask for Metadata, to see whether requests are still answered."""
         self.ask("Metadata", 9, topics=[])
 
 
@@ -193,8 +193,8 @@ def _frame(frame: bytes, *, size: int | None = None) -> Play:
     return play_on("SASL", play)
 
 
-def _stream(data: bytes) -> Play:
-    """What speaks another protocol."""
+def _play_foreign_bytes(data: bytes) -> Play:
+    """Send bytes of another protocol; the broker takes the first four for the size of a frame."""
     return _frame(data[4:], size=int.from_bytes(data[:4], "big"))
 
 
@@ -337,8 +337,8 @@ PLAYS: Final[dict[str, Play]] = {
     "a large token": _large_token(500_000),
     "a token that is too large": _large_token(MORE_THAN_A_TOKEN),
     "a large request of somebody who is known": play_on("SASL", _large_request_of_the_known),
-    "a client of TLS": _stream(HELLO),
-    "a client of HTTP": _stream(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"),
+    "a client of TLS": _play_foreign_bytes(HELLO),
+    "a client of HTTP": _play_foreign_bytes(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"),
     "nothing in a frame": _frame(b""),
     "less than a header": _frame(b"\0\x11"),
     "a frame of less than nothing": _frame(b"", size=-1),

@@ -658,7 +658,7 @@ class DrawnShares:
         self._p.rows.append([self._name, "FindCoordinator", version, rows])
 
     def _ask_other_types(self) -> None:
-        """What is asked of groups of other types."""
+        """Send a request that is meant for groups of another type."""
         chance, plays, group = self._chance, self._p, self._group
         match chance.choice(("consumer", "classic", "described", "consumers", "commit", "fetch")):
             case "consumer":

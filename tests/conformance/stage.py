@@ -184,7 +184,7 @@ class Stage:
     # Learning
 
     def _look_at_producers(self, *operations: Operation) -> None:
-        """What both coordinators say after operations of those whom they may have changed."""
+        """Ask both coordinators about the producers that these operations may have changed."""
         touched = {
             name
             for operation in operations

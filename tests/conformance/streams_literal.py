@@ -529,7 +529,7 @@ def play_revocation(p: Plays) -> None:
 
 
 def play_broker_configs(p: Plays) -> None:
-    """What brokers say for groups that say nothing, and the bounds of those that do."""
+    """Change brokers' defaults and bounds of streams groups, and ask what groups then have."""
     for name, *_ in _BROKER_CONFIGS:
         p.configure_broker({f"group.streams.{name}": None})
     p.broker_configs()

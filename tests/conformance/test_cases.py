@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.grounds import Ground, ground_of, virtual_on
+from tests.conformance.cluster_setups import ClusterSetup, setup_of, virtual_on
 from tests.support.virtual_world import VirtualWorld
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import finalize_level, play
@@ -33,8 +33,8 @@ recorded = cache(answers.read_recordings)
 
 
 @cache
-def grounds() -> dict[str, Ground]:
-    return {broker_name: ground_of(config) for broker_name, config in broker_configs().items()}
+def setups() -> dict[str, ClusterSetup]:
+    return {broker_name: setup_of(config) for broker_name, config in broker_configs().items()}
 
 
 def id_of(case: Case, transaction_version: int) -> str:
@@ -65,7 +65,7 @@ def test_a_leap_leaves_what_each_single_step_leaves(
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
-        with virtual_on(grounds()["default"], TXN_LEVELS[0]) as target:
+        with virtual_on(setups()["default"], TXN_LEVELS[0]) as target:
             finalize_level(target.bootstrap, transaction_version)
             with contextlib.closing(
                 FramePlayer(target.bootstrap, play_prefix="leap", level=transaction_version)
@@ -92,7 +92,7 @@ def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int
     recording = recorded(case.file).get(case.name, {}).get(transaction_version)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
     release = answers.recorded_release(case.file)
-    with virtual_on(grounds()[case.broker], TXN_LEVELS[0], release) as target:
+    with virtual_on(setups()[case.broker], TXN_LEVELS[0], release) as target:
         finalize_level(target.bootstrap, transaction_version)
         played = play(case, target, transaction_version)
     wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]

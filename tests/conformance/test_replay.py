@@ -1,6 +1,6 @@
 """The stories to the simulator, held against what a real Apache Kafka answered; no Java.
 
-In virtual time, one cluster per level of ``transaction.version`` and ground; on each, one story
+In virtual time, one cluster per level of ``transaction.version`` and setup; on each, one story
 after the other, as some of them change what all would see (broker configs, features), or fill what
 all share (fetch sessions). So all of them are played, also where one is asked for. A few are played
 over TCP as well, so that each API is asked there. When the stories or Kafka's release change:
@@ -20,16 +20,21 @@ from typing import Final
 import pytest
 
 from tests.conformance import coverage
-from tests.conformance.grounds import Ground, first_address, take_first_producer_id, virtual_on
+from tests.conformance.cluster_setups import (
+    ClusterSetup,
+    first_address,
+    take_first_producer_id,
+    virtual_on,
+)
 from tests.conformance.programme import (
     ACCEPTED,
     OVER_TCP,
     RACES,
     STORIES,
-    ground_of,
     id_of,
     name_of,
     play_story,
+    setup_of,
     simulator,
     stories_at,
     unexplained_lines,
@@ -46,18 +51,20 @@ ALL_BYTES_MAX: Final = 5_000_000
 LEVEL_OVER_TCP: Final = 2
 
 Plays = dict[str, Transcript | str]
-Address = Callable[[Ground], str]
+Address = Callable[[ClusterSetup], str]
 
 
 @cache
-def plays(transaction_version: int, ground: Ground) -> Plays:
-    """What the simulator answers to the stories of a level and ground, or how one failed."""
+def plays(transaction_version: int, setup: ClusterSetup) -> Plays:
+    """Play the stories for a transaction.version and a cluster set-up; each story's answers, or its
+    traceback.
+    """
 
     def play() -> Plays:
         plays_found: Plays = {}
-        with virtual_on(ground, transaction_version) as target:
+        with virtual_on(setup, transaction_version) as target:
             take_first_producer_id(target, transaction_version)
-            for story in stories_at(transaction_version, ground):
+            for story in stories_at(transaction_version, setup):
                 try:
                     plays_found[name_of(story)] = play_story(
                         story, first_address(target), transaction_version
@@ -66,19 +73,19 @@ def plays(transaction_version: int, ground: Ground) -> Plays:
                     plays_found[name_of(story)] = traceback.format_exc()
         return plays_found
 
-    return make_once(f"stories at {transaction_version} on {ground.name}", play)
+    return make_once(f"stories at {transaction_version} on {setup.name}", play)
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[Address]:
-    """Address of a server that plays stories on a ground over TCP."""
+    """Address of a server that plays stories on a setup over TCP."""
     with ExitStack() as running:
 
         @cache
-        def address_of_ground(ground: Ground) -> str:
-            return running.enter_context(simulator(LEVEL_OVER_TCP, ground))
+        def address_of_setup(setup: ClusterSetup) -> str:
+            return running.enter_context(simulator(LEVEL_OVER_TCP, setup))
 
-        yield address_of_ground
+        yield address_of_setup
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def address() -> Iterator[Address]:
     [pytest.param(*story_and_level, id=id_of(*story_and_level)) for story_and_level in STORIES],
 )
 def test_the_simulator_answers_as_kafka_did(story: Story, transaction_version: int) -> None:
-    found_play = plays(transaction_version, ground_of(story))[name_of(story)]
+    found_play = plays(transaction_version, setup_of(story))[name_of(story)]
     assert not isinstance(found_play, str), found_play
     assert_as_recorded(story, transaction_version, found_play)
 
@@ -97,7 +104,7 @@ def test_the_simulator_answers_as_kafka_did(story: Story, transaction_version: i
     [story for story, level in STORIES if level == LEVEL_OVER_TCP and name_of(story) in OVER_TCP],
 )
 def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> None:
-    found_transcript = play_story(story, address(ground_of(story)), LEVEL_OVER_TCP)
+    found_transcript = play_story(story, address(setup_of(story)), LEVEL_OVER_TCP)
     assert_as_recorded(story, LEVEL_OVER_TCP, found_transcript)
 
 

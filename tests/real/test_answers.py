@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.grounds import Ground
+from tests.conformance.cluster_setups import ClusterSetup
 from tests.conformance.programme import (
     STORIES,
-    ground_of,
-    grounds,
     id_of,
     kafka,
     name_of,
     play_story,
+    setup_of,
+    setups,
     simulator,
     unexplained_lines,
 )
@@ -37,15 +37,15 @@ Pair = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def pairs() -> Iterator[Callable[[str, int], Pair]]:
-    """Both brokers of a level and ground. They start on first use, as tests come in any order."""
-    by_name: dict[str, Ground] = {ground.name: ground for _, ground in grounds()}
+    """Both brokers of a level and setup. They start on first use, as tests come in any order."""
+    by_name: dict[str, ClusterSetup] = {setup.name: setup for _, setup in setups()}
     with contextlib.ExitStack() as running:
 
         @functools.cache
         def pair(name: str, transaction_version: int) -> Pair:
-            ground = by_name[name]
-            real = running.enter_context(kafka(transaction_version, ground))
-            return real, running.enter_context(simulator(transaction_version, ground))
+            setup = by_name[name]
+            real = running.enter_context(kafka(transaction_version, setup))
+            return real, running.enter_context(simulator(transaction_version, setup))
 
         yield pair
 
@@ -57,7 +57,7 @@ def pairs() -> Iterator[Callable[[str, int], Pair]]:
 def test_both_brokers_answer_alike(
     story: Story, transaction_version: int, pairs: Callable[[str, int], Pair]
 ) -> None:
-    addresses = pairs(ground_of(story).name, transaction_version)
+    addresses = pairs(setup_of(story).name, transaction_version)
     expected, actual = (play_story(story, address, transaction_version) for address in addresses)
     wrong = unexplained_lines(name_of(story), differences(expected, actual))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

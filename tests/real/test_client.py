@@ -16,7 +16,7 @@ from txnsim.client.consumer import Consumer
 from txnsim.client.errors import AbortableError, ClientError, FatalError, IllegalUseError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.txn_views import AbortSpec
-from txnsim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, FoundOffset
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.session import TxnProtocol
@@ -402,12 +402,12 @@ async def test_topics_offsets_and_the_cluster_itself(
             (IsolationLevel.READ_UNCOMMITTED, 1),
             (IsolationLevel.READ_COMMITTED, 0),
         ):
-            listed_offset = (await admin.list_offsets({partition: LATEST}, isolation=isolation))[
-                partition
-            ]
+            listed_offset = (
+                await admin.list_offsets({partition: LATEST_TIMESTAMP}, isolation=isolation)
+            )[partition]
             assert isinstance(listed_offset, FoundOffset)
             assert listed_offset.offset == latest
-        for timestamp in (EARLIEST, MAX_TIMESTAMP, 0):
+        for timestamp in (EARLIEST_TIMESTAMP, MAX_TIMESTAMP, 0):
             listed_offset = (await admin.list_offsets({partition: timestamp}))[partition]
             assert isinstance(listed_offset, FoundOffset)
             assert listed_offset.offset == 0

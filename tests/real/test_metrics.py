@@ -29,7 +29,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.metrics import table
@@ -307,7 +307,9 @@ async def _wait_until_ended(admin: Admin) -> None:
     for _ in range(600):
         ends = [
             [
-                await admin.offset_of(TopicPartition(TOPIC, partition_index), LATEST, isolation)
+                await admin.offset_of(
+                    TopicPartition(TOPIC, partition_index), LATEST_TIMESTAMP, isolation
+                )
                 for partition_index in range(4)
             ]
             for isolation in IsolationLevel

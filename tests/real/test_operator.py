@@ -21,7 +21,7 @@ from txnsim.client.inspection.ending import EndOutcome, TxnIdentity, end, look_a
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.waiting_readers import explain
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision
@@ -73,7 +73,7 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
     outcomes = {repaired.outcome for repaired in repairs}
     assert outcomes <= {Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS}
     assert outcomes != {Outcome.REPAIRED}
-    end = await admin.offset_of(topic_partition, LATEST)
+    end = await admin.offset_of(topic_partition, LATEST_TIMESTAMP)
     markers = end - 1  # behind the ghost's record
     assert (markers > 1) is (Outcome.ENDED_TWICE in outcomes)
 

@@ -239,7 +239,7 @@ async def test_a_client_stays_known_beyond_the_end_of_its_session(
             refresh_count += 1
             await asyncio.sleep(0.1)
         assert refresh_count > 1
-        assert connection.usable
+        assert connection.is_usable
         assert await cluster.any_connection() is connection
 
 

@@ -29,7 +29,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince, ProducerState
-from txnsim.client.offsets import LATEST, list_offsets
+from txnsim.client.offsets import LATEST_TIMESTAMP, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ANY
 from txnsim.errors import ErrorCode
@@ -157,7 +157,7 @@ async def look(bootstrap: str) -> ClusterView:
         ends: dict[str, dict[TopicPartition, int]] = {}
         for isolation in (COMMITTED, UNCOMMITTED):
             offsets = await list_offsets(
-                cluster, dict.fromkeys(ORDERS, LATEST), isolation=isolation
+                cluster, dict.fromkeys(ORDERS, LATEST_TIMESTAMP), isolation=isolation
             )
             upto = {
                 partition: outcome.offset
@@ -284,7 +284,7 @@ def test_the_hanging_transaction_can_be_aborted_there(written_replica: WrittenRe
                 if producer.txn_start_offset is not None
             ]
             await admin.abort_transaction(OpenSince(partition=HANGING, start_offset=start))
-            ends = await list_offsets(cluster, {HANGING: LATEST}, isolation=COMMITTED)
+            ends = await list_offsets(cluster, {HANGING: LATEST_TIMESTAMP}, isolation=COMMITTED)
             (end,) = ends.values()
             assert not isinstance(end, ClientError)
             values: list[bytes | None] = []

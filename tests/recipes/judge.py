@@ -20,7 +20,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError
 from txnsim.client.isolation import ConsumedRecord
-from txnsim.client.offsets import LATEST, list_offsets
+from txnsim.client.offsets import LATEST_TIMESTAMP, list_offsets
 from txnsim.types import IsolationLevel, TopicPartition
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class Judge:
                 TopicPartition(topic, partition.partition) for partition in view.partitions
             ]
             listed_offsets = await list_offsets(
-                cluster, dict.fromkeys(partitions, LATEST), isolation=isolation
+                cluster, dict.fromkeys(partitions, LATEST_TIMESTAMP), isolation=isolation
             )
             ends = {}
             for partition, answer in listed_offsets.items():

@@ -59,10 +59,10 @@ def report_lines(report: SoakReport) -> list[str]:
     """The report for people; its last line is what CI counts."""
     judgement = report.judgement
     lines = [
-        f"{report.seconds:.0f} s, seed {report.seed}: {judgement.transactions:,} transactions"
-        f" ({judgement.transactions / report.seconds:.0f} per second),"
+        f"{report.seconds:.0f} s, seed {report.seed}: {judgement.transaction_count:,} transactions"
+        f" ({judgement.transaction_count / report.seconds:.0f} per second),"
         f" {judgement.committed:,} committed, {judgement.aborted:,} aborted,"
-        f" {judgement.unknown:,} unknown ({judgement.unknown_seen:,} of them took place);"
+        f" {judgement.unknown:,} unknown ({judgement.seen_unknown_count:,} of them took place);"
         f" {judgement.records_read:,} records read, {report.copied:,} copied by the chain",
         "clients: "
         + "; ".join(
@@ -89,8 +89,8 @@ def report_lines(report: SoakReport) -> list[str]:
                 f" {figure_after} when they had gone, allowed {figure_before + bound.at_rest:.0f}"
             )
     lines += [
-        f"{label}: {per_thousand(report.samples, figure, judgement.transactions) * 1024:+.0f} KiB"
-        " for 1,000 transactions"
+        f"{label}: {per_thousand(report.samples, figure, judgement.transaction_count) * 1024:+.0f}"
+        " KiB for 1,000 transactions"
         for figure, label in (
             ("memory_mib", "memory"),
             ("held_mib", "of it logs and trace, by design"),

@@ -39,15 +39,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a whole ledger."""
 
-    transactions: int
+    transaction_count: int
     committed: int
     aborted: int
     unknown: int
-    unknown_seen: int
+    seen_unknown_count: int
     """Transactions of unknown outcome whose records were read."""
     records_read: int
     findings: tuple[Finding, ...]
-    wrong: int
+    wrong_count: int
 
 
 class SoakLedger:
@@ -60,7 +60,7 @@ class SoakLedger:
         """``RECORDS_MAX`` counts for each transaction, by producer."""
         self.records_read = 0
         self.outcome_counts: Counter[TransactionOutcome] = Counter()
-        self.strangers: list[str] = []
+        self.unknown_values: list[str] = []
         """Values that no client of ours writes."""
 
     def tell(self, producer: str, number: int, outcome: TransactionOutcome, records: int) -> None:
@@ -87,15 +87,15 @@ class SoakLedger:
             if not 0 <= int(which) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
-            if len(self.strangers) < SHOWN:
-                self.strangers.append(repr(record_value))
+            if len(self.unknown_values) < SHOWN:
+                self.unknown_values.append(repr(record_value))
             return
         counts = _counts_for(self._seen, producer, index)
         counts[index] = min(255, counts[index] + 1)
 
     def judge(self) -> Judgement:
         findings: list[Finding] = []
-        wrong = unknown_seen = transactions = 0
+        wrong_count = seen_unknown_count = transaction_count = 0
         for producer in sorted({*self._outcomes, *self._seen}):
             outcomes = self._outcomes.get(producer, bytearray())
             sizes = self._sizes.get(producer, bytearray())
@@ -109,7 +109,7 @@ class SoakLedger:
                 counts = counts.ljust(RECORDS_MAX, b"\0")
                 if not code and not any(counts):
                     continue
-                transactions += 1
+                transaction_count += 1
                 size = sizes[record_number] if code else 0
                 each_once = b"\1" * size + b"\0" * (RECORDS_MAX - size)
                 none = bytes(RECORDS_MAX)
@@ -121,13 +121,13 @@ class SoakLedger:
                     is_right = counts == none
                 else:
                     is_right = counts in (each_once, none)
-                    unknown_seen += counts != none
+                    seen_unknown_count += counts != none
                 if not is_right:
-                    wrong += 1
+                    wrong_count += 1
                     if len(findings) < SHOWN:
                         findings.append(_finding(producer, record_number, code, size, counts))
-        for strange_value in self.strangers:
-            wrong += 1
+        for strange_value in self.unknown_values:
+            wrong_count += 1
             findings.append(
                 Finding(
                     transaction="?",
@@ -137,14 +137,14 @@ class SoakLedger:
                 )
             )
         return Judgement(
-            transactions=transactions,
+            transaction_count=transaction_count,
             committed=self.outcome_counts[TransactionOutcome.COMMITTED],
             aborted=self.outcome_counts[TransactionOutcome.ABORTED],
             unknown=self.outcome_counts[TransactionOutcome.UNKNOWN],
-            unknown_seen=unknown_seen,
+            seen_unknown_count=seen_unknown_count,
             records_read=self.records_read,
             findings=tuple(findings),
-            wrong=wrong,
+            wrong_count=wrong_count,
         )
 
 

@@ -108,7 +108,7 @@ class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        wrong = self.judgement.wrong or self.chain_differences or self.grown
+        wrong = self.judgement.wrong_count or self.chain_differences or self.grown
         return not (wrong or self.logged_errors or self.failures)
 
 

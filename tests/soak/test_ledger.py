@@ -23,9 +23,9 @@ def test_once_or_never_is_right() -> None:
     _read(ledger, 3, 1, 0)
     _read(ledger, 4, 0)  # its client was killed before it could say a word
     judged = ledger.judge()
-    assert judged.wrong == 0
-    assert (judged.transactions, judged.committed, judged.aborted) == (5, 1, 1)
-    assert (judged.unknown, judged.unknown_seen, judged.records_read) == (2, 1, 5)
+    assert judged.wrong_count == 0
+    assert (judged.transaction_count, judged.committed, judged.aborted) == (5, 1, 1)
+    assert (judged.unknown, judged.seen_unknown_count, judged.records_read) == (2, 1, 5)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_anything_else_is_wrong(outcome: TransactionOutcome | None, read: tuple[
         ledger.tell("p", 7, outcome, 2)
     _read(ledger, 7, *read)
     judged = ledger.judge()
-    assert judged.wrong == 1
+    assert judged.wrong_count == 1
     assert judged.findings[0].transaction == "p/7"
 
 
@@ -55,7 +55,7 @@ def test_a_record_of_no_client_is_wrong() -> None:
     ledger = SoakLedger()
     ledger.read(b"something else")
     ledger.read(b"p/1/9")
-    assert ledger.judge().wrong == 2
+    assert ledger.judge().wrong_count == 2
 
 
 def test_a_client_tells_once() -> None:

@@ -56,7 +56,7 @@ def test_columns_places_and_keys_of_a_table(
     (use,) = table_uses(connection, query).values()
     names = {"topic", "partition", "offset", "value"}
     assert use.columns & names == frozenset(columns)
-    assert use.scans == scans
+    assert use.scan_count == scans
     assert {key: set(values) for key, values in use.keys.items()} == keys
 
 

@@ -230,7 +230,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
     ]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(segment_of(acts))
-    bounds = ScanLimits(producers=4096)
+    bounds = ScanLimits(fragments_max=4096)
     (table,) = batch_rows(path, on_damage=print, limits=bounds)
     list(fragment_rows(path, on_damage=print, limits=bounds))
     list(ending_rows(path, on_damage=print, limits=bounds))

@@ -27,7 +27,7 @@ from tests.support.log_tables import (
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.errors import BadInputError
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
@@ -181,7 +181,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
 
 
 def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000))
     for number in range(30):
         driver.txn(number, timestamp=NOW + number)
     folder = replica(broker_dir(tmp_path), driver)
@@ -218,7 +218,7 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
 
 
 def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path: Path) -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000))
     for number in range(60):
         driver.txn(number, timestamp=NOW + number)
     replica(broker_dir(tmp_path), driver)

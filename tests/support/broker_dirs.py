@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
@@ -123,7 +123,10 @@ def _batches(records: Iterable[TxnRecord]) -> Iterable[bytes]:
     offset = 0
     for record in records:
         batch = encode_batch(
-            [record], finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+            [record],
+            finalized_version=TransactionVersion.TV_2,
+            now_ms=NOW,
+            release_rules=LATEST_RULES,
         )
         yield assign(batch, base_offset=offset, leader_epoch=0)
         offset += read_batch_header(batch).last_offset + 1

@@ -21,7 +21,7 @@ from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdP
 from txnsim.group.consumer_regex import matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.types import BrokerId, LeaderEpoch
 from txnsim.wire.codec import run_to_end
 
@@ -65,7 +65,7 @@ class ConsumerDriver:
     """Drives one group. The effects of its decisions are kept in ``effects``."""
 
     def __init__(
-        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: object
+        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST_RULES, **settings: object
     ) -> None:
         numbers = count(1)
         self.image = image(t=4) if topics is None else topics

@@ -17,7 +17,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import Settings
@@ -209,7 +209,7 @@ class CoordinatorBench:
         transaction_version: TransactionVersion = TransactionVersion.TV_2,
         loaded: bool = True,
         trace: bool = False,
-        rules: Rules = LATEST,
+        rules: Rules = LATEST_RULES,
         partitions: int | None = None,
     ) -> None:
         self.clock = ManualClock()
@@ -387,7 +387,7 @@ def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
         first_transition = to_first(
             TransactionalId(name), producer_id=ProducerId(id_number), timeout_ms=1, now_ms=START_MS
         )
-        txn = apply(None, first_transition, release_rules=LATEST)
+        txn = apply(None, first_transition, release_rules=LATEST_RULES)
         assert txn is not None
         opened = to_ongoing(
             txn,
@@ -395,7 +395,7 @@ def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
             client_version=TransactionVersion.TV_2,
             now_ms=START_MS,
         )
-        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST)
+        txn = apply(begin(txn, opened, now_ms=START_MS), opened, release_rules=LATEST_RULES)
         assert txn is not None
         ended = to_prepared_v2(txn, committed=True, fresh_producer_id=None, now_ms=START_MS)
         batches.append(
@@ -403,7 +403,7 @@ def prepared_transactions(transactional_ids: Iterable[str]) -> list[bytes]:
                 (first_transition, opened, ended),
                 finalized_version=TransactionVersion.TV_2,
                 now_ms=START_MS,
-                release_rules=LATEST,
+                release_rules=LATEST_RULES,
             )
         )
     return batches

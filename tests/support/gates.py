@@ -7,7 +7,7 @@ from typing import cast
 from txnsim.faults.interception import Interceptor, PassAll
 from txnsim.node.broker_fault_points import BrokerFaultPoints
 from txnsim.node.log_gate import LogGate
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.environment import Network, Tasks
 from txnsim.settings import Settings
@@ -30,7 +30,7 @@ class Gates:
         interceptor: Interceptor | None = None,
         disk: BrokerLogs | None = None,
     ) -> None:
-        self.disk = disk or BrokerLogs(Settings(), LATEST)
+        self.disk = disk or BrokerLogs(Settings(), LATEST_RULES)
         self.failures = 0
         self.network = OnlyFaults(interceptor)
         self.fault_points = BrokerFaultPoints(

@@ -20,7 +20,7 @@ from txnsim.config import load
 from txnsim.errors import ConfigError
 from txnsim.metadata.config_keys import config_keys
 from txnsim.metadata.group_configs import GROUP_CONFIGS, group_refusal
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.runtime.rng import SeededRng
 from txnsim.settings import Settings, documentation
 
@@ -31,7 +31,7 @@ _SOURCE: Final = Path(__file__).with_name("java") / "groups" / "GroupConfigJudge
 RECORDED: Final = Path(__file__).with_name("group_config_draws.jsonl")
 RECORDED_DRAWS: Final = 400
 _INT_MAX: Final = 2**31 - 1
-_RECORDED_SETTINGS: Final = config_keys("broker", LATEST)
+_RECORDED_SETTINGS: Final = config_keys("broker", LATEST_RULES)
 """Settings of the reference, whose classes were asked; a newer release may have more."""
 _DEFAULTS: Final[dict[str, str]] = {
     setting.kafka: str(getattr(Settings(), field_name))

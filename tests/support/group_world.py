@@ -31,7 +31,7 @@ from txnsim.interbroker.share_state import (
 )
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.runtime.loop_turns import Pace
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
@@ -180,7 +180,7 @@ class GroupBench:
         self,
         env: VirtualEnvironment,
         *,
-        rules: Rules = LATEST,
+        rules: Rules = LATEST_RULES,
         partitions: int | None = None,
         **settings: Any,
     ) -> None:

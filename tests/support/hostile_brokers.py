@@ -189,7 +189,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 def _facts(api_key: int, port: int, topics: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:
     itself = {"host": "127.0.0.1", "port": port}
     if api_key == API_VERSIONS:
-        return {"api_keys": [_versions(key) for key in APIS]}
+        return {"api_keys": [_version_range(key) for key in APIS]}
     if api_key == METADATA:
         return {"brokers": [{"node_id": 1, **itself}], "controller_id": 1, "topics": topics}
     if api_key == DESCRIBE_CLUSTER:
@@ -198,8 +198,8 @@ def _facts(api_key: int, port: int, topics: tuple[Mapping[str, Any], ...]) -> Ma
 
 
 @functools.cache
-def _versions(api_key: int) -> Mapping[str, int]:
-    """All versions of an API that can be written."""
+def _version_range(api_key: int) -> Mapping[str, int]:
+    """The row of ApiVersions for an API: the lowest and highest version that we can write."""
     versions = []
     for version in range(VERSION_MAX):
         with contextlib.suppress(UnsupportedRequestError):

@@ -23,7 +23,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
@@ -56,14 +56,14 @@ class LeaderBench:
     """Broker 1, as far as Produce and Fetch are concerned."""
 
     def __init__(
-        self, image: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: Any
+        self, image: ClusterImage | None = None, *, rules: Rules = LATEST_RULES, **settings: Any
     ) -> None:
         self.clock = ManualClock()
         self.settings = Settings(**settings)
         self.network = RecordingNetwork()
         self.tracer = Tracer(self.clock.monotonic_us, strict=True)
         tasks = LoopTasks(asyncio.get_running_loop())
-        logs = BrokerLogs(self.settings, LATEST)
+        logs = BrokerLogs(self.settings, LATEST_RULES)
         logs.rules = rules
         self.replicas = Replicas(
             broker_id=BrokerId(1),

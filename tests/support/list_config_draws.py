@@ -20,7 +20,7 @@ from txnsim.controller.controller import ConfigEntryChange, ConfigOperation, cha
 from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey
 from txnsim.metadata.configs import broker_configs
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.runtime.rng import SeededRng
 
 Question = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
@@ -41,7 +41,7 @@ _CONFIGS: Final = (
 _ITEMS: Final = ("compact", "delete", "delete", "a", "", "", " delete", "0:1", "delete ")
 _KEYS: Final[Mapping[str, Mapping[str, ConfigKey]]] = {
     "topic": TOPIC_CONFIGS,
-    "broker": broker_configs(LATEST),
+    "broker": broker_configs(LATEST_RULES),
     "group": {},
 }
 """Schemas as handlers pass them. The controller has none for the configs of groups."""

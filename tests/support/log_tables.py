@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
@@ -130,7 +130,9 @@ def write_dense_index(path: Path) -> None:
 
 def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:
     """Sixty transactional batches of three producers, half of which end, in several segments."""
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=roll_bytes, index_interval_bytes=300))
+    driver = LogDriver(
+        LogConfig(rules=LATEST_RULES, roll_bytes=roll_bytes, index_interval_bytes=300)
+    )
     sequences: dict[int, int] = {}
     for number in range(60):
         pid = 7 + number % 3

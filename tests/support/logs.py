@@ -12,7 +12,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import describe_batch
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
@@ -23,7 +23,7 @@ COMMITTED: Final = IsolationLevel.READ_COMMITTED
 UNCOMMITTED: Final = IsolationLevel.READ_UNCOMMITTED
 ALL: Final = 1 << 30
 
-config_of: Final = partial(LogConfig, rules=LATEST)
+config_of: Final = partial(LogConfig, rules=LATEST_RULES)
 """A log's configuration under the newest rules."""
 
 

@@ -27,7 +27,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.node.peers import CONTROLLER_ID, Peers
 from txnsim.node.purgatory import Purgatory
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
@@ -176,7 +176,8 @@ class ReplicaBench:
         self.cut: set[BrokerId] = set()
         self.sent: list[tuple[BrokerId, BrokerId, Any]] = []
         self.nodes = {
-            broker_id: Node(self, broker_id, BrokerLogs(self.settings, LATEST)) for broker_id in ALL
+            broker_id: Node(self, broker_id, BrokerLogs(self.settings, LATEST_RULES))
+            for broker_id in ALL
         }
         self.image = cluster().with_topic(
             topic(

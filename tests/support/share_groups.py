@@ -22,7 +22,7 @@ from txnsim.group.sharing.share_topics import records_of_initialized, records_of
 from txnsim.interbroker.share_state import InitializeShareState
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.types import uuid_from
 
 
@@ -30,7 +30,7 @@ class ShareDriver:
     """Drives one share group. The effects of its decisions are kept."""
 
     def __init__(
-        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: int
+        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST_RULES, **settings: int
     ) -> None:
         self.image = image(t=4) if topics is None else topics
         self.intervals = GroupIntervals(45_000, 5_000, 0)

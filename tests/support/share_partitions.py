@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from txnsim.errors import Rejection
 from txnsim.interbroker.share_state import ShareKey, ShareState, StateBatch
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
@@ -44,12 +44,15 @@ def read(text: str) -> tuple[ReadBatch, ...]:
     )
 
 
-def new_partition(rules: Rules = LATEST) -> SharePartition:
+def new_partition(rules: Rules = LATEST_RULES) -> SharePartition:
     return SharePartition(KEY, "orders", 3, release_rules=rules)
 
 
 def load_partition(
-    *state: str, start: int = 0, settings: SharePartitionSettings = SETTINGS, rules: Rules = LATEST
+    *state: str,
+    start: int = 0,
+    settings: SharePartitionSettings = SETTINGS,
+    rules: Rules = LATEST_RULES,
 ) -> SharePartition:
     """A share partition loaded with persisted batches, written ``first-last state count``."""
     batches = []

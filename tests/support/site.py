@@ -1,6 +1,6 @@
 """The site of ``txnsim site build``, made once and kept; its parts are fetched once.
 
-``in_node`` runs Python in the site's own WebAssembly, without a browser.
+``run_python_in_site`` runs Python in the site's own WebAssembly, without a browser.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _parts() -> Path:
     return make_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
 
 
-def in_node(site: Path, folder: Path, program: str, inputs: object) -> Any:
+def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -> Any:
     """Run a Python program in the site's WebAssembly. It gets ``inputs`` as JSON, and its
     ``answer`` is returned.
 

@@ -11,7 +11,7 @@ from typing import Final
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
@@ -29,7 +29,7 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
     """Several segments of three producers whose transactions lie over one another, under two
     leaders; commits and aborts, the last two open.
     """
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_200, index_interval_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_200, index_interval_bytes=200))
     sequences: dict[int, int] = defaultdict(int)
     for transaction_number in range(transactions):
         pid = 7 + transaction_number % 3

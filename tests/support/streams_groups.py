@@ -63,7 +63,7 @@ def configs(**changes: Any) -> StreamsConfigs:
         intervals=GroupIntervals(45_000, 5_000, 0),
         task_offset_interval_ms=60_000,
         acceptable_recovery_lag=10_000,
-        warmups=2,
+        warmup_tasks_max=2,
         initial_delay_ms=0,
         assignor=(("num.standby.replicas", "0"),),
     )

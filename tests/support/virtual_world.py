@@ -156,7 +156,7 @@ class VirtualLine(asyncio.Protocol):
     # Blocking socket
 
     def settimeout(self, value: float, /) -> None:
-        """How many seconds ``recv`` waits before it raises ``TimeoutError``."""
+        """Set how many seconds ``recv`` waits before it raises ``TimeoutError``."""
         self._timeout_s = value
 
     def sendall(self, data: bytes, /) -> None:

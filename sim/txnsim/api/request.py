@@ -36,7 +36,7 @@ from txnsim.wire.registry import version_range
 
 NO_THROTTLE: Final = timedelta(0)
 
-CHANGE_WEIGHT: Final = 16
+ELEMENTS_PER_CHANGE: Final = 16
 """Weight of an element that changes the image, because every broker applies the new image."""
 
 T = TypeVar("T")
@@ -242,15 +242,15 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
             await self.have_done(1)
         return results
 
-    def answers(self, elements: int, size_bytes: int = 0) -> None:
+    def answers(self, element_count: int, size_bytes: int = 0) -> None:
         """Announce elements that are about to be built, with their size in bytes if they may be
         long.
 
         Raises:
             AnswerTooLargeError: The answer would be too large, and is not built.
         """
-        self.answered += elements + size_bytes // ELEMENT_BYTES
-        self.expect(elements + size_bytes // ELEMENT_BYTES)
+        self.answered += element_count + size_bytes // ELEMENT_BYTES
+        self.expect(element_count + size_bytes // ELEMENT_BYTES)
         max_bytes = self.broker.metadata.settings.answer_max_bytes
         if self.answered * ELEMENT_BYTES > max_bytes:
             raise AnswerTooLargeError(
@@ -264,23 +264,23 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
         record_bytes = settings.fetch_max_bytes if self.api_key in FETCHES else 0
         return min(settings.answer_max_bytes + record_bytes, SENT_BYTES_MAX)
 
-    async def have_done(self, elements: int) -> None:
+    async def have_done(self, element_count: int) -> None:
         """Count elements as done, and take a break if it is time."""
-        await rest_where_due(self.pace, elements)
+        await rest_where_due(self.pace, element_count)
 
-    def expect(self, elements: int) -> None:
+    def expect(self, element_count: int) -> None:
         """Announce a number of elements to process: many of them need breaks."""
-        self.expected += elements
+        self.expected += element_count
         if self.expected > UNPACED_MAX and self.pace is None:
             environment = self.broker.environment
             self.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)
             if self.api_key in READS:
                 self.pace.is_wanted = self.link.is_open
 
-    def pace_of(self, elements: int) -> Pace | None:
+    def pace_of(self, element_count: int) -> Pace | None:
         """The pace for a number of elements; None up to ``UNPACED_MAX`` of them."""
-        self.expect(elements)
-        return self.pace if elements > UNPACED_MAX else None
+        self.expect(element_count)
+        return self.pace if element_count > UNPACED_MAX else None
 
     @property
     def schema(self) -> ModuleType:

@@ -19,7 +19,7 @@ class LedShare(msgspec.Struct, eq=False):
     """When it was created; like all times below in ``Clock.elapsed_ms``."""
     due_ms: int | None = None
     """Deadline of its earliest acquisition lock."""
-    lock_timeouts: int = 0
+    lock_timeout_count: int = 0
     """Number of records whose acquisition lock has timed out."""
     fetch_locked_ms: int = 0
     fetch_idle_ms: int = 0

@@ -449,7 +449,7 @@ class SharePartitions:
             settings = self.settings_of(key.group_id)
             write = led_share.core.expire_locks(now_ms, settings)
             if write is not None:
-                led_share.lock_timeouts += sum(
+                led_share.lock_timeout_count += sum(
                     batch.last_offset - batch.first_offset + 1 for batch in write.state.batches
                 )
                 old_cause = self.trace.trace_lock_timeout(settings.record_lock_duration_ms)

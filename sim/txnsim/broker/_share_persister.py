@@ -51,7 +51,7 @@ JITTER: Final = 0.2
 
 SHARE_COMMANDS_AT_ONCE: Final = 128
 """Number of answers in a response that are processed without a break."""
-_WEIGHT: Final = 4
+_ELEMENTS_PER_ANSWER: Final = 4
 """Number of elements that an answer counts as."""
 _STOPPED: Final = "The broker has stopped."
 
@@ -80,9 +80,9 @@ class _PendingCommand(msgspec.Struct, eq=False):
     api_key: int
     command: ShareCommand
     answer: Pending[Any]
-    lookups: int = 0
+    lookup_count: int = 0
     """How often its coordinator was looked up in vain."""
-    sends: int = 0
+    send_count: int = 0
     """How often it was answered with an error that may pass."""
 
 
@@ -173,17 +173,17 @@ class SharePersister:
             broker = self._coordinator_of(pending_command.command.key.coordinator_key)
             if broker is None:
                 self._make_topic()
-                pending_command.lookups += 1
+                pending_command.lookup_count += 1
                 error = ErrorCode.coordinator_not_available
                 self._retry_command(
                     pending_command,
-                    pending_command.lookups,
+                    pending_command.lookup_count,
                     error,
                     "find coordinator",
                     "find coordinator",
                 )
             else:
-                pending_command.lookups = 0
+                pending_command.lookup_count = 0
                 commands_by_group = self._waiting.setdefault((broker, pending_command.api_key), {})
                 commands_by_group.setdefault(pending_command.command.key.group_id, []).append(
                     pending_command
@@ -236,11 +236,11 @@ class SharePersister:
             for pending_command in pending_commands:
                 key = pending_command.command.key
                 self._resolve_answer(pending_command, answers.get((key.topic_id, key.partition)))
-                yield _WEIGHT
+                yield _ELEMENTS_PER_ANSWER
         else:
             for pending_command in pending_commands:
                 self._handle_failure(pending_command, reply.error)
-                yield _WEIGHT
+                yield _ELEMENTS_PER_ANSWER
         self._send(broker_and_api)
 
     def _resolve_answer(self, pending_command: _PendingCommand, answer: ShareAnswer | None) -> None:
@@ -284,11 +284,11 @@ class SharePersister:
                 raise failure
 
     def _retry_later(self, pending_command: _PendingCommand, error: ErrorCode) -> None:
-        pending_command.sends += 1
+        pending_command.send_count += 1
         request_words = self._request_words(pending_command)
         self._retry_command(
             pending_command,
-            pending_command.sends,
+            pending_command.send_count,
             error,
             f"{request_words} RPC",
             f"complete {request_words} RPC",
@@ -297,13 +297,13 @@ class SharePersister:
     def _retry_command(
         self,
         pending_command: _PendingCommand,
-        attempts: int,
+        attempt_count: int,
         error: ErrorCode,
         failed_step: str,
         task_words: str,
     ) -> None:
         """Look up the coordinator and retry after a pause, or give up."""
-        if attempts >= ATTEMPTS:
+        if attempt_count >= ATTEMPTS:
             failure_text = (
                 f"Error in {failed_step}. Exhausted max retries to {task_words} without success."
             )
@@ -312,7 +312,7 @@ class SharePersister:
         if self._is_stopped:
             self._fail(pending_command, error, _STOPPED)
             return
-        pause_ms = BACKOFF_MS * 2**attempts * self._draw(1 - JITTER, 1 + JITTER)
+        pause_ms = BACKOFF_MS * 2**attempt_count * self._draw(1 - JITTER, 1 + JITTER)
 
         def ask_again() -> None:
             del self._pauses[pending_command]

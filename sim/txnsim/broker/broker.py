@@ -333,7 +333,7 @@ class Broker:
             new_id=lambda: uuid.UUID(int=new_bits(128), version=4),
         )
         self.fetch_sessions = FetchSessions(
-            slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,
+            slot_count=self.metadata.settings.max_incremental_fetch_session_cache_slots,
             draw_number=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
             partitions=self.metadata.settings.fetch_session_partitions_max,
         )

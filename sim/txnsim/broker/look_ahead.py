@@ -14,7 +14,7 @@ from txnsim.log.answers import AppendRejection
 from txnsim.log.unpacking import Steps, Unpacked, unpack_records
 from txnsim.log.validation import newest_in_steps
 from txnsim.runtime.loop_turns import SLICE_NS, TimeSlices
-from txnsim.wire.compression import Packed
+from txnsim.wire.compression import PackedRecords
 
 if TYPE_CHECKING:
     from txnsim.runtime.environment import Tasks
@@ -54,7 +54,7 @@ class LookAhead:
             while True:
                 step = steps.send(unpacked)
                 unpacked = None
-                if isinstance(step, Packed):
+                if isinstance(step, PackedRecords):
                     self.was_heavy = True
                     await self._enter()
                     unpacked = await self._unpacker.unpack(unpack_records, step)

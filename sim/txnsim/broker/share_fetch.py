@@ -69,9 +69,9 @@ class ShareFetchAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Outcomes = dict[SharedPartition, ShareFetchAnswer]
 _EMPTY_ANSWER: Final = ShareFetchAnswer()
-ACQUISITION_WEIGHT: Final = 2
+ELEMENTS_PER_ACQUISITION: Final = 2
 """Weight of an acquisition in one share partition."""
-BATCH_WEIGHT: Final = 4
+ELEMENTS_PER_BATCH: Final = 4
 """Weight of reading a batch."""
 UNPACED_BATCHES: Final = 64
 """Number of batches that are read without a break."""
@@ -429,7 +429,7 @@ class _Fetch:
         for (partition, offset), fetch_outcome in zip(
             fetch_offsets.items(), fetch_outcomes, strict=True
         ):
-            await rest_where_due(pace, ACQUISITION_WEIGHT)
+            await rest_where_due(pace, ELEMENTS_PER_ACQUISITION)
             led_share = self.shares[partition]
             if fetch_outcome.error is ErrorCode.offset_out_of_range:
                 outcomes[partition] = self._answer_below_log_start(led_share)
@@ -468,7 +468,7 @@ class _Fetch:
             batches.append(batch)
             if batch.last_offset >= needed_offset and len(batches) > 1:
                 break
-            if pace is not None and pace.has_done(BATCH_WEIGHT):
+            if pace is not None and pace.has_done(ELEMENTS_PER_BATCH):
                 await pace.yield_turn()
         return tuple(batches)
 

@@ -246,21 +246,21 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
         return True
 
-    def _send(self, node: BrokerId, queue: _Queue) -> None:
+    def _send(self, broker_id: BrokerId, queue: _Queue) -> None:
         sent_txns, queue.waiting = queue.waiting, {}
-        version = self.peers.version(node, ADD_PARTITIONS_TO_TXN)
+        version = self.peers.version(broker_id, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
-            self._skip_old_coordinator(node, queue, sent_txns)
+            self._skip_old_coordinator(broker_id, queue, sent_txns)
             return
         queue.in_flight = True
         transactions = tuple(map(_transaction_of, sent_txns.values()))
         command = AddPartitionsToTxnCommand(transactions=transactions)
-        self.peers.add_partitions_to_txn(node, version, command).on_done(
-            partial(self._on_answer, node, queue, sent_txns, queue.operation)
+        self.peers.add_partitions_to_txn(broker_id, version, command).on_done(
+            partial(self._on_answer, broker_id, queue, sent_txns, queue.operation)
         )
 
     def _skip_old_coordinator(
-        self, node: BrokerId, queue: _Queue, unsent_txns: dict[TransactionalId, _PendingTxn]
+        self, broker_id: BrokerId, queue: _Queue, unsent_txns: dict[TransactionalId, _PendingTxn]
     ) -> None:
         """The coordinator's broker is older than verification: all partitions count as verified,
         including those to add (AddPartitionsToTxnHandler, ``versionMismatch``). A leader that does
@@ -272,8 +272,8 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             _log.warning(
                 "txn.verification.skipped" if skips_verification else "txn.verification.closed",
                 leader=self.node,
-                coordinator=node,
-                why=f"broker {node} does not know AddPartitionsToTxn {VERIFICATION_FROM}",
+                coordinator=broker_id,
+                why=f"broker {broker_id} does not know AddPartitionsToTxn {VERIFICATION_FROM}",
             )
         for pending_txn in unsent_txns.values():
             if skips_verification:
@@ -284,7 +284,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
 
     def _on_answer(
         self,
-        node: BrokerId,
+        broker_id: BrokerId,
         queue: _Queue,
         sent_txns: dict[TransactionalId, _PendingTxn],
         operation: TransactionOperation,
@@ -304,7 +304,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             for pending_txn in sent_txns.values():
                 pending_txn.answer.fail(failure)
         if queue.waiting:
-            self._send(node, queue)
+            self._send(broker_id, queue)
 
     def _deliver(
         self,

@@ -54,11 +54,11 @@ class LogFormat(StrEnum):
 
 def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
     """Send logs to standard error from now on."""
-    global _floods  # a process has one log
+    global _flood_filter  # a process has one log
     asyncio_logger = logging.getLogger("asyncio")
-    asyncio_logger.removeFilter(_floods)
-    _floods = Floods(monotonic_ms)
-    asyncio_logger.addFilter(_floods)
+    asyncio_logger.removeFilter(_flood_filter)
+    _flood_filter = FloodFilter(monotonic_ms)
+    asyncio_logger.addFilter(_flood_filter)
     before_first_line(partial(_configure, level, log_format))
 
 
@@ -75,7 +75,7 @@ def _configure(level: str, log_format: LogFormat) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             _add_name,
-            _floods,
+            _flood_filter,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(log_format),
         ],
@@ -92,7 +92,7 @@ def tell_left_out(*, at_once: bool = False) -> None:
     Args:
         at_once: For all kinds.
     """
-    for (logger_name, event_name, *_), count in _floods.take_suppressed(at_once=at_once):
+    for (logger_name, event_name, *_), count in _flood_filter.take_suppressed(at_once=at_once):
         Logger(str(logger_name)).warning(event_name, left_out=count)
 
 
@@ -138,7 +138,7 @@ def _order_fields(
 Kind = tuple[object, ...]
 
 
-class Floods:
+class FloodFilter:
     """Logs trouble of one kind once per second, and counts the rest.
 
     Anyone who can reach a port can cause a log line with a few bytes, and a traceback where there
@@ -241,5 +241,5 @@ def _exception_kind(exc_info: object) -> Kind:
     return (type(error), *raising_line)
 
 
-_floods = Floods(monotonic_ms)
+_flood_filter = FloodFilter(monotonic_ms)
 """The rate limit that the last ``set_up_logs`` installed."""

@@ -443,11 +443,11 @@ def _check_kip_text_port(options: ClusterOptions) -> None:
     _check_ports_of_brokers("--kip-text-port", port, options.brokers)
 
 
-def _check_ports_of_brokers(option: str, first_port: int, brokers: int) -> None:
-    if first_port < 0 or (first_port and first_port + brokers - 1 > PORT_MAX):
+def _check_ports_of_brokers(option: str, first_port: int, broker_count: int) -> None:
+    if first_port < 0 or (first_port and first_port + broker_count - 1 > PORT_MAX):
         raise ConfigError(
-            f"{option} {first_port}: {brokers} brokers need ports from 1 to {PORT_MAX}, or 0 for "
-            "free ones"
+            f"{option} {first_port}: {broker_count} brokers need ports from 1 to {PORT_MAX}, or 0 "
+            "for free ones"
         )
 
 
@@ -772,7 +772,7 @@ def _default_values(setting_name: str, documentation: Setting) -> tuple[object, 
     return (default,) if kafka_default is msgspec.UNSET else (kafka_default, default)
 
 
-def _coordinator_replica_lines(settings: Settings, brokers: int) -> list[str]:
+def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[str]:
     """How few brokers change the replicas of coordinators' topics."""
     setting_docs = settings_module.documentation()
     capped_settings, lines = [], []
@@ -781,16 +781,16 @@ def _coordinator_replica_lines(settings: Settings, brokers: int) -> list[str]:
             getattr(settings, setting_name),
             setting_docs[setting_name].kafka_default,
         )
-        replicas = replicas_wanted(settings, setting_name, broker_count=brokers)
+        replicas = replicas_wanted(settings, setting_name, broker_count=broker_count)
         if setting_value is None and replicas != default:
             if setting_name.startswith("share_"):
                 continue  # most clusters have no share partitions
             capped_settings.append((f"{setting_docs[setting_name].kafka}={replicas}", str(default)))
-        elif not setting_name.endswith("_min_isr") and replicas > brokers:
+        elif not setting_name.endswith("_min_isr") and replicas > broker_count:
             lines.append(
                 f"{setting_docs[setting_name].kafka}={replicas} is set, and there "
-                f"{'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}: as of a real "
-                "broker, clients get COORDINATOR_NOT_AVAILABLE"
+                f"{'is 1 broker' if broker_count == 1 else f'are {broker_count} brokers'}: as of a "
+                "real broker, clients get COORDINATOR_NOT_AVAILABLE"
             )
     if capped_settings:
         replica_settings, defaults = zip(*capped_settings, strict=True)

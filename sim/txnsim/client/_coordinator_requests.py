@@ -173,7 +173,9 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                     case Reaction.DONE:
                         return message
                     case Reaction.RETRY:
-                        first_add = operation is RequestKind.ADD_PARTITIONS and self._session.empty
+                        first_add = (
+                            operation is RequestKind.ADD_PARTITIONS and self._session.is_empty
+                        )
                         if first_add and error == ErrorCode.concurrent_transactions:
                             at_most_ms = ADD_PARTITIONS_RETRY_MS
                     case Reaction.LOOK_UP:

@@ -85,7 +85,7 @@ async def run_by_key(
         await key_run.ask_brokers()
         if deadline.has_passed:
             key_run.expire(f"{request_name} not achieved within {deadline.timeout_ms:.0f} ms")
-        if key_run.done:
+        if key_run.is_done:
             return key_run.outcomes()
         await backoff.wait(deadline)
 
@@ -104,7 +104,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
     """
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         # A broker may answer about keys that it was not asked about.
         return all(key in self._outcomes for key in self._keys)
 

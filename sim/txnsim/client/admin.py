@@ -118,7 +118,7 @@ class Admin(TransactionAdmin):
         backoff = self.cluster.backoff()
         while True:
             topic = (await self.cluster.refresh((name,), deadline=deadline)).topic(name)
-            if topic is not None and topic.led:
+            if topic is not None and topic.is_led:
                 return topic
             if deadline.has_passed:
                 raise RetriableError(f"topic {name!r} has no leaders in time")
@@ -248,7 +248,7 @@ class Admin(TransactionAdmin):
 
     async def earliest_offset(self, partition: TopicPartition) -> int:
         """The log start offset of a partition, as its leader tells it."""
-        return await self.offset_of(partition, offsets.EARLIEST)
+        return await self.offset_of(partition, offsets.EARLIEST_TIMESTAMP)
 
     # Replicas and leaders
 

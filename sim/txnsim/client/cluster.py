@@ -186,7 +186,7 @@ class Cluster:
             NotSupportedError: It and we have no version in common.
         """
         connection = self._connections.get((broker_id, lane))
-        if connection is not None and connection.usable:
+        if connection is not None and connection.is_usable:
             return connection
         address = self.view.broker(broker_id)
         if address is None:
@@ -217,7 +217,7 @@ class Cluster:
             NotSupportedError: One was reached, but we have no version in common.
         """
         for (_, lane), connection in self._connections.items():
-            if not lane and connection.usable:
+            if not lane and connection.is_usable:
                 return connection
         failures: list[ClientError] = []
         for broker_id, host, port in list(self._candidates()):

@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
     # Requests
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether requests can still be sent."""
         return self._lost is None
 

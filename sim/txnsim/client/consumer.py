@@ -15,7 +15,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, or_raised
 from txnsim.client.fetching import FetchOptions, FetchResult, ask_leader
 from txnsim.client.isolation import ConsumedRecord
-from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
 from txnsim.errors import CorruptBatchError, ErrorCode, MissingExtraError, TxnsimError
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -89,7 +89,7 @@ class Consumer:
         if isinstance(partitions, Mapping):
             self._positions = dict(partitions)
             return
-        timestamp = {"earliest": EARLIEST, "latest": LATEST}[reset]
+        timestamp = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}[reset]
         offsets = await list_offsets(
             self._cluster,
             dict.fromkeys(partitions, timestamp),

@@ -50,7 +50,7 @@ class TopicMetadata(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionMetadata, ...] = ()
 
     @property
-    def led(self) -> bool:
+    def is_led(self) -> bool:
         """Whether the topic exists and each partition has a leader."""
         leaders = [partition.leader_id for partition in self.partitions]
         return not self.error and bool(leaders) and min(leaders) >= 0

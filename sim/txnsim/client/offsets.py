@@ -15,8 +15,8 @@ from txnsim.client.errors import ClientError, or_raised
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
-LATEST: Final = -1
-EARLIEST: Final = -2
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 
 _MOVED: Final = frozenset(
@@ -50,8 +50,8 @@ async def list_offsets(
 
     Args:
         cluster: Connections to use.
-        timestamps: ``LATEST``, ``EARLIEST``, ``MAX_TIMESTAMP``, or milliseconds: the first record
-            not older.
+        timestamps: ``LATEST_TIMESTAMP``, ``EARLIEST_TIMESTAMP``, ``MAX_TIMESTAMP``,
+            or a time in milliseconds, for the first record that is not older.
         isolation: With READ_COMMITTED the latest offset is the last stable one.
         timeout_ms: ``api_timeout_ms`` unless given.
 

@@ -154,7 +154,7 @@ class TxnSession(msgspec.Struct, eq=False):
         return partition in self._partitions
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no partition is part of the transaction yet."""
         return not self._partitions
 

@@ -105,8 +105,8 @@ class _Problems:
         self._file = file
         self._readers = readers
         self._has_lines = names_lines
-        self._found: list[tuple[int, str]] = []
-        self._strangers: list[tuple[int, str]] = []
+        self._error_lines: list[tuple[int, str]] = []
+        self._unknown_setting_problems: list[tuple[int, str]] = []
 
     def add(self, line: int, field: str, message: str) -> None:
         """Add an error.
@@ -114,8 +114,8 @@ class _Problems:
         Raises:
             ConfigError: The limit is reached.
         """
-        self._found.append(self._problem_line(line, field, message))
-        if len(self._found) == PROBLEMS_MAX:
+        self._error_lines.append(self._problem_line(line, field, message))
+        if len(self._error_lines) == PROBLEMS_MAX:
             raise self._too_many_problems_text()
 
     def note_ignored(self, line: int, field: str) -> None:
@@ -126,9 +126,11 @@ class _Problems:
         """
         if field.removeprefix("settings.").startswith(CONFLUENT):
             return
-        self._strangers.append(self._problem_line(line, field, self._readers.unknown_name))
-        if len(self._strangers) > PROBLEMS_MAX:
-            self._found = [*self._found, *self._strangers][:PROBLEMS_MAX]
+        self._unknown_setting_problems.append(
+            self._problem_line(line, field, self._readers.unknown_name)
+        )
+        if len(self._unknown_setting_problems) > PROBLEMS_MAX:
+            self._error_lines = [*self._error_lines, *self._unknown_setting_problems][:PROBLEMS_MAX]
             raise self._too_many_problems_text()
 
     def add_validation(
@@ -182,11 +184,11 @@ class _Problems:
                 self.add(entry.line, entry.name, words)
 
     def raise_if_any(self) -> None:
-        if self._found:
+        if self._error_lines:
             raise self.error()
 
     def error(self) -> ConfigError:
-        return ConfigError("\n".join(message for _line, message in sorted(set(self._found))))
+        return ConfigError("\n".join(message for _line, message in sorted(set(self._error_lines))))
 
     def _too_many_problems_text(self) -> ConfigError:
         too_many_text = f"{self._file}: {PROBLEMS_MAX} problems; more are not looked for"

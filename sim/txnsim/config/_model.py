@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from txnsim.metadata.config_keys import ConfigKey, ConfigType, config_key
 from txnsim.metadata.settings_table import setting_rows
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.replica.read_replicas import REPLICA_SELECTORS
 from txnsim.security.acls import WILDCARD
 from txnsim.security.options import FAILURE_DELAY_MS
@@ -203,7 +203,7 @@ class ClusterFile(BaseModel):
 
 
 @cache
-def settings_model(release_rules: Rules = LATEST) -> type[BaseModel]:
+def settings_model(release_rules: Rules = LATEST_RULES) -> type[BaseModel]:
     """A model of ``txnsim.settings.Settings`` with the bounds of a release; generated, so that each
     setting is declared once.
     """
@@ -229,7 +229,7 @@ def _key_with_bounds(kafka_name: str, release_rules: Rules) -> ConfigKey:
     definition has none, as it refuses a value later then (LogConfig of 2.8).
     """
     has_bounds = setting_rows("broker")[kafka_name].facts_in(release_rules).valid
-    return config_key("broker", kafka_name, release_rules if has_bounds else LATEST)
+    return config_key("broker", kafka_name, release_rules if has_bounds else LATEST_RULES)
 
 
 def _refuse_java_class(class_name: str | None) -> str | None:

@@ -1,6 +1,6 @@
 """The section ``security`` of our YAML, turned into the options of a cluster.
 
-It uses the same model as the properties of a broker (``broker_security``). It adds SCRAM users and
+It uses the same model as the properties of a broker (``_broker_security``). It adds SCRAM users and
 ACLs, which in Kafka are in the cluster's metadata.
 """
 

@@ -174,7 +174,7 @@ def name_complaint(topic_name: str) -> str | None:
     return None
 
 
-_TOPIC_WEIGHT: Final = 4
+_ELEMENTS_PER_TOPIC: Final = 4
 """Weight of creating a topic, in elements of a request."""
 
 
@@ -225,7 +225,7 @@ def create_topics_in_steps(
             record_total += record_count_of(outcome)
             if record_total > RECORDS_MAX:
                 return [TOO_MANY_RECORDS] * len(topics)
-        yield _TOPIC_WEIGHT
+        yield _ELEMENTS_PER_TOPIC
     return outcomes
 
 

@@ -96,7 +96,7 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
     return image.with_partitions(changes)
 
 
-def resign_leader(
+def reelect_same_leader(
     image: ClusterImage, topic_partition: TopicPartition
 ) -> tuple[ClusterImage, ClusterImage] | Rejection:
     """Make the leader resign and elect it again: an image without a leader, then one with the same
@@ -134,10 +134,10 @@ def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
     return image.with_partitions(changes)
 
 
-def _led_by(leader: BrokerId, partition: PartitionImage) -> PartitionImage:
+def _led_by(leader_id: BrokerId, partition: PartitionImage) -> PartitionImage:
     return msgspec.structs.replace(
         partition,
-        leader=leader,
+        leader=leader_id,
         leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
         partition_epoch=partition.partition_epoch + 1,
     )

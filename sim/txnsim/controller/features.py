@@ -23,7 +23,7 @@ UNSAFE_DOWNGRADE: Final = 3
 
 
 class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """One feature of UpdateFeatures."""
+    """A feature that UpdateFeatures sets to a level, and whether it may lower it."""
 
     name: str
     level: int

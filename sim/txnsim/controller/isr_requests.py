@@ -103,10 +103,10 @@ def _refusal(image: ClusterImage, topic: str, sender: BrokerId, change: IsrChang
     return ErrorCode.none
 
 
-def _may_join(image: ClusterImage, replica: BrokerId, epoch: int) -> bool:
-    if not image.is_active(replica):
+def _may_join(image: ClusterImage, replica_id: BrokerId, epoch: int) -> bool:
+    if not image.is_active(replica_id):
         return False
-    return epoch in (-1, image.brokers[replica].epoch)
+    return epoch in (-1, image.brokers[replica_id].epoch)
 
 
 def _refused_partition(change: IsrChange, error: ErrorCode) -> AlteredPartition:

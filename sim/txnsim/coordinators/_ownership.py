@@ -22,7 +22,7 @@ from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.types import BrokerId, CoordinatorEpoch, TransactionalId, partition_for
 
 
-class Owned(Protocol):
+class CoordinatedPartition(Protocol):
     """A coordinator's state of one partition, under one coordinator epoch."""
 
     @property
@@ -48,7 +48,7 @@ class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
     """
 
 
-OwnedT = TypeVar("OwnedT", bound=Owned)
+OwnedT = TypeVar("OwnedT", bound=CoordinatedPartition)
 
 
 class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
@@ -58,7 +58,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
     kind: str
     """The coordinator's name in the trace."""
     broker_id: BrokerId
-    partitions: int
+    partition_count: int
     calls_off_older: bool = True
     """Whether an unload cancels loads of all older epochs (KAFKA-18137), or only a load of its own
     epoch.
@@ -68,7 +68,7 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
 
     def find(self, coordinated_id: str) -> OwnedT | Rejection:
         """The partition of an id; a rejection while it is loading or if another broker has it."""
-        partition = partition_for(coordinated_id, self.partitions)
+        partition = partition_for(coordinated_id, self.partition_count)
         return self.owned.get(partition) or self.refuse(partition)
 
     def is_current(self, owned_partition: OwnedT) -> bool:

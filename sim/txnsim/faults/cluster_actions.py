@@ -142,8 +142,8 @@ class LagReplica(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag=
 ClusterAction = Crash | MoveLeader | ResignLeader | Partition | ClockJump | FillDisk | LagReplica
 
 
-def _broker_text(broker: int | None) -> str:
-    return "the broker struck" if broker is None else f"broker {broker}"
+def _broker_text(broker_id: int | None) -> str:
+    return "the broker struck" if broker_id is None else f"broker {broker_id}"
 
 
 def _groups_text(groups: tuple[tuple[int, ...], ...]) -> str:

@@ -32,9 +32,13 @@ from txnsim.faults.points import FaultPoint
 CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = get_args(CrossingAction)
 CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = get_args(ClusterAction)
 
-Fate = Pass | Drop | Duplicate
+DeliveryFate = Pass | Drop | Duplicate
 """What happens to a held message on release."""
-FATES: Final[Mapping[str, Fate]] = {"pass": Pass(), "drop": Drop(), "duplicate": Duplicate()}
+FATES: Final[Mapping[str, DeliveryFate]] = {
+    "pass": Pass(),
+    "drop": Drop(),
+    "duplicate": Duplicate(),
+}
 
 _HOLDING: Final = (Pass, Hold, Delay)
 

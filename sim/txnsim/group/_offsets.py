@@ -21,7 +21,7 @@ import msgspec
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
-LATEST: Final = 2**63 - 1
+NO_RECORD_LIMIT: Final = 2**63 - 1
 """Above every offset: for readers that also see unreplicated positions."""
 
 
@@ -214,7 +214,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
     # Queries
 
     def committed_offset(
-        self, group_id: str, topic_partition: TopicPartition, *, record_limit: int = LATEST
+        self, group_id: str, topic_partition: TopicPartition, *, record_limit: int = NO_RECORD_LIMIT
     ) -> OffsetCommitted | None:
         """The group's position, as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
@@ -227,7 +227,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         return tuple(self._committed)
 
     def committed_offsets(
-        self, group_id: str, *, record_limit: int = LATEST
+        self, group_id: str, *, record_limit: int = NO_RECORD_LIMIT
     ) -> Iterator[OffsetCommitted]:
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():

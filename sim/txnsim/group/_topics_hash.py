@@ -68,7 +68,7 @@ class TopicsHash:
             )
 
     def refresh(self, subscribed_names: Mapping[str, int], image: ClusterImage) -> None:
-        """Update the sum for the current subscriptions and the metadata image."""
+        """Update the hash, a sum over topics, for the current subscriptions and metadata image."""
         if self._image is not image:
             if self._image is None or self._image.topics is not image.topics:
                 self._changed = set(

@@ -40,7 +40,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, expiry_from_commit
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 NEVER_MS: Final = -(2**62)
 LEFT_EPOCH: Final = -1
@@ -123,7 +123,7 @@ class ConsumerGroup:
 
     type: Final = GroupType.CONSUMER
 
-    def __init__(self, group_id: str, release_rules: Rules = LATEST) -> None:
+    def __init__(self, group_id: str, release_rules: Rules = LATEST_RULES) -> None:
         self.group_id = group_id
         self._rules = release_rules
         self.first_epoch: Final = first_epoch(release_rules)

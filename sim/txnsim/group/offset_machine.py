@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._offsets import LATEST
+from txnsim.group._offsets import NO_RECORD_LIMIT
 from txnsim.group.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
@@ -120,7 +120,7 @@ def fetch_offsets(
         high_watermark: High watermark. A client that requires stable positions also sees those
             above it, and gets its answer once they are replicated.
     """
-    end_offset = LATEST if command.require_stable else high_watermark
+    end_offset = NO_RECORD_LIMIT if command.require_stable else high_watermark
     group = shard.groups.get(command.group_id)
     refusal = None if group is None else group.check_offset_fetch(command)
     if refusal is not None and refusal.error is not ErrorCode.group_id_not_found:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, Rejection
-from txnsim.group._offsets import LATEST, GroupOffsets
+from txnsim.group._offsets import NO_RECORD_LIMIT, GroupOffsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import (
@@ -37,7 +37,7 @@ from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.state import Group
 from txnsim.group.streams._records import StreamsEpochDeleted, StreamsRecord, StreamsTombstone
 from txnsim.group.streams.group import StreamsGroup
-from txnsim.releases.rules import LATEST as LATEST_RULES
+from txnsim.releases.rules import LATEST_RULES as LATEST_RULES
 from txnsim.releases.rules import Rules
 from txnsim.types import ProducerId
 from txnsim.wire.batch import iter_batches, read_control_record, read_records
@@ -77,7 +77,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         *,
         record_offset: int,
         producer_id: ProducerId | None = None,
-        high_watermark: int = LATEST,
+        high_watermark: int = NO_RECORD_LIMIT,
     ) -> None:
         """Apply a record that is in the log."""
         match record:
@@ -106,7 +106,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         *,
         base_offset: int,
         producer_id: ProducerId | None = None,
-        high_watermark: int = LATEST,
+        high_watermark: int = NO_RECORD_LIMIT,
     ) -> None:
         """Apply commits of one group that are in the log one behind the other."""
         self.classic_or_new(records[0].group_id, now_ms=records[0].commit_timestamp_ms)
@@ -124,7 +124,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
         *,
         committed: bool,
         marker_offset: int,
-        high_watermark: int = LATEST,
+        high_watermark: int = NO_RECORD_LIMIT,
     ) -> None:
         """Apply the marker of a producer's transaction on this partition."""
         self.offsets.apply_marker(
@@ -137,7 +137,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Load the log, a batch at a time; each step yields how many records it has read. An
-        unreadable record ends the load, as in Kafka; ``problem`` has the error.
+        unreadable record ends the load, as in Kafka; ``load_problem`` has the error.
 
         Args:
             chunks: Batches in the order of the log; a chunk may contain several.

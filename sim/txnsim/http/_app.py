@@ -17,16 +17,16 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from txnsim.http._assertions import AssertionRoutes
-from txnsim.http._brokers_and_clock import ClockRoutes, LifeRoutes
-from txnsim.http._events import ReportedRoutes
+from txnsim.http._brokers_and_clock import BrokerRoutes, ClockRoutes
+from txnsim.http._events import SimulatedTraceRoutes
 from txnsim.http._faults import FaultRoutes
 from txnsim.http._guard import AccessGuard, AccessRules
-from txnsim.http._log_dirs import LogDirRoutes
+from txnsim.http._log_dirs import LogDirArchiveRoutes
 from txnsim.http._openapi import document
-from txnsim.http._overview import LookRoutes
-from txnsim.http._pages import PageRoutes
+from txnsim.http._overview import OverviewRoutes
+from txnsim.http._pages import PageLoginRoutes
 from txnsim.http._repairs import RepairRoutes
-from txnsim.http._reset import RoundRoutes
+from txnsim.http._reset import SnapshotRoutes
 from txnsim.http._topics import TopicRoutes
 from txnsim.http._transactions import TransactionRoutes
 from txnsim.http._verdict import VerdictRoutes
@@ -38,19 +38,19 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.views.cluster_facts import ClusterFactsReader
 
 _CLUSTER_NOUNS: Final[tuple[type[Noun], ...]] = (
-    LookRoutes,
+    OverviewRoutes,
     ClockRoutes,
     FaultRoutes,
-    LifeRoutes,
-    LogDirRoutes,
+    BrokerRoutes,
+    LogDirArchiveRoutes,
     TopicRoutes,
     TransactionRoutes,
     VerdictRoutes,
     RepairRoutes,
-    ReportedRoutes,
-    RoundRoutes,
+    SimulatedTraceRoutes,
+    SnapshotRoutes,
     AssertionRoutes,
-    PageRoutes,
+    PageLoginRoutes,
     *(noun for extension in offered("http.control_port") for noun in extension.NOUNS),
 )
 OPERATIONS: Final = tuple(operation for noun in _CLUSTER_NOUNS for operation in noun.operations())
@@ -106,7 +106,7 @@ class ControlApi:
         runs are forked from, if it is already running.
         """
         self._cluster = cluster
-        self._events = ReportedRoutes(cluster)
+        self._events = SimulatedTraceRoutes(cluster)
         self._lab_routes = [
             lab_extension.LabRoutes(cluster, fork_server)
             for lab_extension in offered("http.control_port")
@@ -135,11 +135,11 @@ class ControlApi:
         access_rules = access_rules or AccessRules()
         facts_reader = ClusterFactsReader(cluster)
         all_nouns = (
-            LookRoutes(cluster),
+            OverviewRoutes(cluster),
             ClockRoutes(cluster),
             FaultRoutes(cluster),
-            LifeRoutes(cluster),
-            LogDirRoutes(cluster),
+            BrokerRoutes(cluster),
+            LogDirArchiveRoutes(cluster),
             TopicRoutes(cluster),
             TransactionRoutes(cluster, facts_reader),
             VerdictRoutes(
@@ -149,9 +149,9 @@ class ControlApi:
             ),
             RepairRoutes(cluster),
             self._events,
-            RoundRoutes(cluster),
+            SnapshotRoutes(cluster),
             AssertionRoutes.of_simulated(cluster),
-            PageRoutes(access_rules),
+            PageLoginRoutes(access_rules),
             *(noun for lab_routes in self._lab_routes for noun in lab_routes.nouns()),
         )
         return application(

@@ -61,7 +61,7 @@ def broker_id_of(request: Request) -> BrokerId:
     return BrokerId(number)
 
 
-class LifeRoutes(ClusterNoun):
+class BrokerRoutes(ClusterNoun):
     """Routes that start, stop and isolate brokers of one cluster."""
 
     # Brokers
@@ -255,11 +255,11 @@ class ClockRoutes(ClusterNoun):
             raise RefusedError(422, str(error)) from error
         return self._state()
 
-    def _clock_of(self, broker: int | None) -> Clock:
-        if broker is None:
+    def _clock_of(self, broker_id: int | None) -> Clock:
+        if broker_id is None:
             return self._cluster.environment.clock
         try:
-            return self._cluster.member(BrokerId(broker)).clock
+            return self._cluster.member(BrokerId(broker_id)).clock
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error
 

@@ -192,10 +192,10 @@ class EventRoutes(Noun):
         stored.
 
         It is a sequence of values. An array is a batch: the position of its first event, and its
-        rows (``trace_forms.Row``). It may begin before the cursor. A map describes what follows:
-        ``start_ns``, the origin of times (without it they are microseconds of the run); ``nodes``,
-        names of additional nodes; ``lost``, the number of omitted events. An empty map only shows
-        that the stream is alive.
+        rows (``_trace_encodings.Row``). It may begin before the cursor. A map describes what
+        follows: ``start_ns``, the origin of times (without it they are microseconds of the run);
+        ``nodes``, names of additional nodes; ``lost``, the number of omitted events. An empty map
+        only shows that the stream is alive.
         """
         self._admit()
         cursor = number_of(request, "from", default=len(self._tracer), least=0, most=CURSOR_MAX)
@@ -310,7 +310,7 @@ class EventRoutes(Noun):
         await pause(self._environment.clock, pause_ms)
 
 
-class ReportedRoutes(EventRoutes):
+class SimulatedTraceRoutes(EventRoutes):
     """The routes for the trace of a simulated cluster, which also has a report."""
 
     def __init__(self, cluster: SimCluster) -> None:

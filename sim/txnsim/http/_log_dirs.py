@@ -31,7 +31,7 @@ TURN_BYTES: Final = 262_144
 """Bytes of the archive that are sent before other tasks get their turn."""
 
 
-class LogDirRoutes(ClusterNoun):
+class LogDirArchiveRoutes(ClusterNoun):
     """Routes that hand out log directories of one cluster."""
 
     @Operation("get", f"{PREFIX}/brokers/{{id}}/log-dir", media_type=TAR, refusals=("404",))

@@ -57,7 +57,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """Number of armed fault rules."""
 
 
-class LookRoutes(ClusterNoun):
+class OverviewRoutes(ClusterNoun):
     """Routes for the health, the overview and the metrics of one cluster."""
 
     @Operation("get", "/healthz")

@@ -13,7 +13,7 @@ from txnsim.http._guard import AccessRules
 from txnsim.http.operation import PREFIX, Noun, Operation
 
 
-class PageRoutes(Noun):
+class PageLoginRoutes(Noun):
     """The route by which a page logs in at one control port."""
 
     def __init__(self, access_rules: AccessRules) -> None:

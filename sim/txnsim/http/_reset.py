@@ -53,7 +53,7 @@ class WasReset(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that were armed before the reset, with their effects."""
 
 
-class RoundRoutes(ClusterNoun):
+class SnapshotRoutes(ClusterNoun):
     """Routes that take snapshots of one cluster and reset it."""
 
     def __init__(self, cluster: SimCluster) -> None:

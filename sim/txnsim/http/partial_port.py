@@ -27,7 +27,7 @@ from txnsim.http._assertions import AssertionRoutes
 from txnsim.http._events import EventRoutes
 from txnsim.http._faults import FaultRoutes, FaultTarget
 from txnsim.http._guard import AccessRules
-from txnsim.http._overview import LookRoutes
+from txnsim.http._overview import OverviewRoutes
 from txnsim.http.messages import Health
 from txnsim.http.operation import JSON, PREFIX, Noun, Operation
 from txnsim.http.replies import RefusedError
@@ -109,7 +109,7 @@ class PartialApi(Noun):
     def _encoded_document(self) -> bytes:
         return msgspec.json.encode(self.document())
 
-    @LookRoutes.health.operation
+    @OverviewRoutes.health.operation
     async def health(self, _request: Request) -> Health:
         """The cluster answers."""
         return Health(status="ok", brokers=self.brokers(), bootstrap=self._target.bootstrap)

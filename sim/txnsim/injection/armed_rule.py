@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.faults.actions import Reorder
 from txnsim.faults.interception import Crossing
-from txnsim.faults.meanings import Fate
+from txnsim.faults.meanings import DeliveryFate
 from txnsim.faults.plan import FaultRule, spent
 
 Undo = Callable[[], Coroutine[Any, Any, None]]
@@ -21,7 +21,7 @@ most once: after the action's time, on release or on disarming.
 """
 
 
-Release = tuple[int, Fate]
+Release = tuple[int, DeliveryFate]
 """The trace index of a release, and the fate of the crossings that it lets go."""
 
 
@@ -73,7 +73,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     _struck_waiters: dict[asyncio.Future[None], int] = {}
 
     @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether the rule can no longer strike; the crossings that it holds stay held."""
         waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
         return not waits_for_others and spent(self.rule, self.matched, self.begun)

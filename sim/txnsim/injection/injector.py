@@ -38,7 +38,7 @@ from txnsim.faults.actions import (
 )
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.interception import Crossing, Damage, FaultEffect, SubmitOutcome
-from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
+from txnsim.faults.meanings import FATES, TAKES, DeliveryFate, can_wait
 from txnsim.faults.plan import FaultRule, MessagePart, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
@@ -161,7 +161,7 @@ class Injector:
         self._update_armed()
         return armed_rule
 
-    def release(self, rule_id: str, fate: Fate = FATES["pass"]) -> int:
+    def release(self, rule_id: str, fate: DeliveryFate = FATES["pass"]) -> int:
         """Release the crossings that a rule holds and end its lasting effects. The rule stays armed
         and may hold again.
 
@@ -290,13 +290,13 @@ class Injector:
         """
         part_needed = MessagePart.HEADER if self._stalls else MessagePart.NOTHING
         for armed_rule in self._rules.values():
-            if not armed_rule.spent:
+            if not armed_rule.is_spent:
                 part_needed = max(part_needed, needed_part(armed_rule.rule, point, api_key))
         return part_needed
 
     def _update_armed(self) -> None:
         self.is_armed = bool(self._stalls) or any(
-            not (armed_rule.spent or self._has_ended(armed_rule.rule))
+            not (armed_rule.is_spent or self._has_ended(armed_rule.rule))
             for armed_rule in self._rules.values()
         )
 

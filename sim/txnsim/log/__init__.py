@@ -12,7 +12,7 @@
 - ``validation``: whether a leader may write a batch, and why it refuses records.
   ``unpacking`` unpacks them in slices.
 - ``_segment``, ``_segments``: the segments that hold the bytes.
-- ``txn_index``, ``_epoch_cache``: aborted transactions, leader epochs.
+- ``txn_index``: aborted transactions. The leader epochs are ``EpochCache`` of ``partition_log``.
 - ``cleaner``: compaction.
 - ``answers``, ``config``: values that go in and out.
 - ``_invariants``: conditions that must hold at every moment.

@@ -37,7 +37,7 @@ class Segment:
 
     __slots__ = (
         *("_bases", "_batches", "_ends"),
-        *("_indexed_offsets", "_indexed_positions", "_time_entries", "_timed_until"),
+        *("_indexed_offsets", "_indexed_positions", "_time_entry_count", "_timed_until"),
         "_unindexed_bytes",
         *("base_offset", "created_ms", "first_timestamp", "index_interval_bytes"),
         *("max_timestamp", "modified_ms", "roll_jitter_ms"),
@@ -66,7 +66,7 @@ class Segment:
         self._ends = array("q")
         self._indexed_offsets = array("q")
         self._indexed_positions = array("q")
-        self._time_entries = 0
+        self._time_entry_count = 0
         self._timed_until = NO_TIMESTAMP
         self._unindexed_bytes = 0
 
@@ -109,7 +109,7 @@ class Segment:
                     > config.segment_ms - self.roll_jitter_ms
                 )
                 or len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES
-                or self._time_entries >= index_bytes // TIME_ENTRY_BYTES - 1
+                or self._time_entry_count >= index_bytes // TIME_ENTRY_BYTES - 1
                 or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
             ):
                 return False
@@ -125,7 +125,7 @@ class Segment:
             self._indexed_positions.append(position)
             if self.max_timestamp > self._timed_until:
                 self._timed_until = self.max_timestamp
-                self._time_entries += 1
+                self._time_entry_count += 1
             self._unindexed_bytes = 0
         self._unindexed_bytes += size_bytes
         self.modified_ms = now_ms
@@ -140,7 +140,7 @@ class Segment:
         kept_entries = bisect_left(self._indexed_offsets, offset)
         del self._indexed_offsets[kept_entries:]
         del self._indexed_positions[kept_entries:]
-        self._time_entries = min(self._time_entries, kept_entries)
+        self._time_entry_count = min(self._time_entry_count, kept_entries)
         self._unindexed_bytes = 0  # as LogSegment.truncateTo leaves it
         self.max_timestamp = max(map(max_timestamp_of, self._batches), default=NO_TIMESTAMP)
         self._timed_until = min(self._timed_until, self.max_timestamp)
@@ -159,7 +159,8 @@ class Segment:
     def index_bytes(self) -> int:
         """Size of the larger one of its two indexes."""
         return max(
-            len(self._indexed_offsets) * OFFSET_ENTRY_BYTES, self._time_entries * TIME_ENTRY_BYTES
+            len(self._indexed_offsets) * OFFSET_ENTRY_BYTES,
+            self._time_entry_count * TIME_ENTRY_BYTES,
         )
 
     # Queries: where things are

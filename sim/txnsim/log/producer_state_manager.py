@@ -96,8 +96,8 @@ class ProducerStateManager:
                 replicated.
 
         Returns:
-            The steps; each yields how many batches it has read. They end early if ``settle`` has
-                run them, or another reload has begun.
+            The steps; each yields how many batches it has read. They end early if
+                ``finish_reload`` has run them, or another reload has begun.
         """
         self._drop_steps()
         self.snapshots.keep_between(log_start_offset=start_offset, end_offset=end_offset)

@@ -1,10 +1,10 @@
 """Work on records that may have to be decompressed first: generators, so that other tasks can run
 in between.
 
-A step yields one of two things. A number is about how many nanoseconds the step took. ``Packed``
-records ask the caller to decompress them, because that takes longer than a step: the caller sends
-back the result of ``unpack_records``. ``broker.look_ahead`` runs the steps in slices, and
-decompresses beside the loop. ``run_steps`` runs them without a break.
+A step yields one of two things. A number is about how many nanoseconds the step took.
+``PackedRecords`` ask the caller to decompress them, because that takes longer than a step: the
+caller sends back the result of ``unpack_records``. ``broker.look_ahead`` runs the steps in slices,
+and decompresses beside the loop. ``run_steps`` runs them without a break.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final, TypeVar
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 from txnsim.wire.batch import NONE, BatchHeader
 from txnsim.wire.batch_header import ReceivedBatch
-from txnsim.wire.compression import CODEC_NAMES, Packed, decompress_at_once
+from txnsim.wire.compression import CODEC_NAMES, PackedRecords, decompress_at_once
 
 T = TypeVar("T")
 
 Payload = bytes | memoryview
 Unpacked = Payload | CorruptBatchError | MissingExtraError
-"""The result of decompressing ``Packed`` records."""
-Steps = Generator[int | Packed, Unpacked | None, T]
+"""The result of decompressing ``PackedRecords`` records."""
+Steps = Generator[int | PackedRecords, Unpacked | None, T]
 
 _UNPACK_NS: Final = 20_000
 _UNPACK_BYTE_NS: Final = 4
@@ -46,7 +46,7 @@ def payload_in_steps(header: BatchHeader, batch: ReceivedBatch, bytes_max: int) 
             raise UnpacksTooLargeError(CODEC_NAMES[header.compression], bytes_max)
         yield _UNPACK_NS + len(payload) * _UNPACK_BYTE_NS
         return payload
-    unpacked = yield Packed(header.compression, packed_bytes, bytes_max)
+    unpacked = yield PackedRecords(header.compression, packed_bytes, bytes_max)
     assert unpacked is not None
     if isinstance(unpacked, Exception):
         raise unpacked
@@ -54,7 +54,7 @@ def payload_in_steps(header: BatchHeader, batch: ReceivedBatch, bytes_max: int) 
     return unpacked
 
 
-def unpack_records(packed: Packed, target_memory: mmap.mmap) -> Unpacked:
+def unpack_records(packed: PackedRecords, target_memory: mmap.mmap) -> Unpacked:
     """Decompress records; an error is returned as the result."""
     try:
         return packed.unpack(target_memory)
@@ -69,7 +69,7 @@ def run_steps(steps: Steps[T]) -> T:
         while True:
             step = steps.send(unpacked)
             unpacked = None
-            if isinstance(step, Packed):
+            if isinstance(step, PackedRecords):
                 unpacked = unpack_records(step, mmap.mmap(-1, step.room_bytes))
     except StopIteration as end:
         result: T = end.value

@@ -32,7 +32,7 @@ from txnsim.types import TopicPartition
 from txnsim.wire.batch import NONE, BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import ReceivedBatch
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
-from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
+from txnsim.wire.record_walk import WALK_PIECES, WalkProgress, newest_delta_ms, walk_in_steps
 from txnsim.wire.records import payload_of
 
 DEVIATIONS: Final = (
@@ -245,7 +245,7 @@ def newest_in_steps(header: BatchHeader, batch: ReceivedBatch) -> Steps[AppendRe
                 )
             yield record_count * _RECORD_NS
     except StopIteration as end:
-        walk_result: Walked | None = end.value
+        walk_result: WalkProgress | None = end.value
     except CorruptBatchError as error:
         return _invalid_batch(str(error), UNKNOWN_OFFSET, "batch.inner-count")
     if walk_result is None or walk_result.position != len(record_bytes):

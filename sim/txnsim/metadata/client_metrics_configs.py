@@ -25,7 +25,7 @@ from txnsim.metadata.config_keys import (
 )
 from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compile_pattern
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 
 DEVIATIONS: Final = (
     "Expressions in the match of a subscription for client metrics are RE2/J's, which take linear "
@@ -33,7 +33,7 @@ DEVIATIONS: Final = (
     "Java's, however long one of them is busy with a client's name.",
 )
 
-CLIENT_METRICS_CONFIGS: Final = config_keys("client-metrics", LATEST)
+CLIENT_METRICS_CONFIGS: Final = config_keys("client-metrics", LATEST_RULES)
 _DEFAULT_INTERVAL_MS: Final = CLIENT_METRICS_CONFIGS["interval.ms"].default_text
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000

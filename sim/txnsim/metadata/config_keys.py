@@ -23,7 +23,7 @@ from txnsim.metadata.settings_table import (
     UpdateMode,
     setting_rows,
 )
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 
 class ConfigType(IntEnum):
@@ -164,7 +164,7 @@ def _choices(valid_values: str) -> tuple[str, ...]:
     return tuple(words[1:-1].split(", "))
 
 
-TOPIC_CONFIGS: Final = topic_configs(LATEST)
+TOPIC_CONFIGS: Final = topic_configs(LATEST_RULES)
 
 # How values are written, and how wrong ones are refused
 

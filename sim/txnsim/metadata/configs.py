@@ -32,7 +32,7 @@ from txnsim.metadata.config_keys import (
 )
 from txnsim.metadata.image import CLIENT_LISTENER, ClusterImage, TopicImage
 from txnsim.metadata.settings_table import NO_EFFECT_REASONS, SCOPES, UpdateMode, setting_rows
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, BrokerId
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -294,7 +294,7 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     broker_id: BrokerId = NO_BROKER
     """By default only the configs of all brokers apply."""
-    rules: Rules = LATEST
+    rules: Rules = LATEST_RULES
     """The rules of the broker's release."""
 
     def broker_names(self) -> tuple[str, ...]:

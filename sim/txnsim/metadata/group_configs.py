@@ -27,7 +27,7 @@ from txnsim.metadata.config_keys import (
 )
 from txnsim.metadata.configs import ConfigValue, Synonym, broker_synonyms, key_complaint, value_of
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.settings import Settings, fields_by_kafka_name
 from txnsim.share.commands import SharePartitionSettings
 from txnsim.types import BrokerId, IsolationLevel
@@ -38,7 +38,7 @@ DEVIATIONS: Final = (
 )
 
 
-GROUP_CONFIGS: Final = config_keys("group", LATEST)
+GROUP_CONFIGS: Final = config_keys("group", LATEST_RULES)
 """In the order in which they are validated (GroupConfig.CONFIG_DEF). The default of each number is
 a broker config whose name begins with ``group.``.
 """
@@ -238,7 +238,7 @@ class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
     intervals: GroupIntervals
     task_offset_interval_ms: int
     acceptable_recovery_lag: int
-    warmups: int
+    warmup_tasks_max: int
     """Limit of warm-up tasks."""
     initial_delay_ms: int
     """How long the first assignment waits for more members, in ms."""
@@ -270,7 +270,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
         acceptable_recovery_lag=number(
             "acceptable.recovery.lag", settings.group_streams_acceptable_recovery_lag
         ),
-        warmups=number("num.warmup.replicas", settings.group_streams_num_warmup_replicas),
+        warmup_tasks_max=number("num.warmup.replicas", settings.group_streams_num_warmup_replicas),
         initial_delay_ms=number(
             "initial.rebalance.delay.ms", settings.group_streams_initial_rebalance_delay_ms
         ),
@@ -279,7 +279,7 @@ def streams_configs(group_configs: Configs | None, settings: Settings) -> Stream
 
 
 def group_refusal(
-    group_id: str, configs: Configs, settings: Settings, release_rules: Rules = LATEST
+    group_id: str, configs: Configs, settings: Settings, release_rules: Rules = LATEST_RULES
 ) -> Rejection | None:
     """Why a group can't have these configs; None if it can (GroupConfig.validate)."""
     if not group_id:
@@ -505,7 +505,7 @@ def group_values(
     image: ClusterImage,
     settings: Settings,
     broker_id: BrokerId,
-    release_rules: Rules = LATEST,
+    release_rules: Rules = LATEST_RULES,
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, with its source (ConfigHelper)."""
     config_values = []

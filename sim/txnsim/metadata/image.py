@@ -206,9 +206,9 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             and not broker.has_failed_directory
         )
 
-    def is_offline(self, replica: BrokerId) -> bool:
+    def is_offline(self, replica_id: BrokerId) -> bool:
         """Whether replicas on that broker can't be served (KRaftMetadataCache.isReplicaOffline)."""
-        broker = self.brokers.get(replica)
+        broker = self.brokers.get(replica_id)
         return broker is None or not broker.alive or broker.has_failed_directory
 
     def changed_topics(self, old_image: ClusterImage) -> tuple[str, ...]:

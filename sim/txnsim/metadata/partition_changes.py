@@ -148,9 +148,9 @@ def _elect(
 ) -> _ElectionResult:
     isr = change.target_isr
 
-    def may_lead(replica: BrokerId) -> bool:
-        is_candidate = replica in isr or (not isr and replica in elr)
-        return is_candidate and change.is_acceptable(replica)
+    def may_lead(replica_id: BrokerId) -> bool:
+        is_candidate = replica_id in isr or (not isr and replica_id in elr)
+        return is_candidate and change.is_acceptable(replica_id)
 
     candidates = [partition.leader, *replicas]
     if change.election is Election.PREFERRED:
@@ -175,13 +175,13 @@ def _elect(
 
 
 def _last_known_leaders(
-    partition: PartitionImage, change: PartitionChange, leader: BrokerId
+    partition: PartitionImage, change: PartitionChange, leader_id: BrokerId
 ) -> Brokers:
     """The last leader of a partition that has lost its leader
     (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
     """
-    if not change.has_elr or leader == partition.leader:
+    if not change.has_elr or leader_id == partition.leader:
         return partition.last_known_elr
-    if leader == NO_LEADER:
+    if leader_id == NO_LEADER:
         return partition.last_known_elr or (partition.leader,)
     return ()

@@ -17,7 +17,7 @@ import msgspec
 from txnsim.errors import Rejection
 from txnsim.metadata.config_keys import invalid_request
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 CLIENT_ID: Final = "client-id"
 USER: Final = "user"
@@ -63,7 +63,7 @@ class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter for quotas."""
+    """Which entities DescribeClientQuotas asks about."""
 
     exact: Mapping[str, str | None]
     """Kind -> name; None finds the default."""
@@ -88,7 +88,7 @@ def altered_values(
     image: ClusterImage,
     entity: Entity,
     changes: Iterable[QuotaChange],
-    release_rules: Rules = LATEST,
+    release_rules: Rules = LATEST_RULES,
 ) -> dict[str, float] | Rejection:
     """An entity's quotas after all changes, or the error, in which case none is applied."""
     quota_types = _quotas_of(entity)
@@ -109,7 +109,7 @@ def altered_values(
 def altered_quotas(
     image: ClusterImage,
     changes: Mapping[Entity, Iterable[QuotaChange]],
-    release_rules: Rules = LATEST,
+    release_rules: Rules = LATEST_RULES,
 ) -> ClusterImage:
     """The image after changes of many entities (ClientQuotaControlManager.alterClientQuotas);
     refused changes are left out.

@@ -29,7 +29,7 @@ slices.
 """
 
 
-class Parked(Pending[Any], kw_only=True, eq=False):
+class ParkedOperation(Pending[Any], kw_only=True, eq=False):
     """One parked operation, and the future of its answer."""
 
     keys: Collection[Any]
@@ -54,9 +54,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     _clock: Clock
     tasks: Tasks
     _stopwatch_ns: Callable[[], int] = lambda: 0
-    parked: dict[KeyT, dict[Parked, None]] = {}
-    _by_timeout: dict[float, dict[Parked, None]] = {}
-    wide: dict[Parked, None] = {}
+    parked: dict[KeyT, dict[ParkedOperation, None]] = {}
+    _by_timeout: dict[float, dict[ParkedOperation, None]] = {}
+    wide: dict[ParkedOperation, None] = {}
     """Operations with too many keys for the index; they are looked at for every key."""
     _late_keys: dict[KeyT, bool | None] = {}
     """Keys with too many operations for one step, in line -> True if released, False if touched,
@@ -87,7 +87,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         Returns:
             True if the check succeeded or the wait was released; False at the deadline.
         """
-        operation = Parked(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
+        operation = ParkedOperation(self.tasks, keys=keys, timeout_ms=timeout_ms, check=check)
         self.park(operation)
         try:
             if prepare is not None and await prepare():
@@ -98,7 +98,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             # behind.
             self._finish(operation, None)
 
-    def park(self, operation: Parked) -> None:
+    def park(self, operation: ParkedOperation) -> None:
         """Park an operation, whose future gets the answer. A cancelled operation
         stays until then.
         """
@@ -119,7 +119,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         """Run the checks of the operations that wait for ``key``, because something has happened to
         it.
         """
-        operations: Collection[Parked] = self.parked.get(key, ())
+        operations: Collection[ParkedOperation] = self.parked.get(key, ())
         if self.wide:
             operations = [
                 *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
@@ -163,7 +163,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         }
         return len(indexed_operations) + len(self.wide)
 
-    def _finish(self, operation: Parked, answer: Callable[[], object] | None) -> None:
+    def _finish(self, operation: ParkedOperation, answer: Callable[[], object] | None) -> None:
         same_timeout = self._by_timeout.get(operation.timeout_ms)
         if same_timeout is not None:
             same_timeout.pop(operation, None)
@@ -180,7 +180,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             operation.is_answered = True
             self.tasks.soon(answer)
 
-    def _waiting_for(self, key: KeyT) -> list[Parked]:
+    def _waiting_for(self, key: KeyT) -> list[ParkedOperation]:
         return [
             *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
             *self.parked.get(key, ()),
@@ -211,7 +211,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         finally:
             self._late_keys.clear()
 
-    def _late_answer(self, operation: Parked, key: KeyT, *, is_released: bool) -> None:
+    def _late_answer(self, operation: ParkedOperation, key: KeyT, *, is_released: bool) -> None:
         if is_released:
             self._finish(operation, partial(operation.answer, done=True))
             return

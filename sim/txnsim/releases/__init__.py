@@ -14,10 +14,10 @@ from txnsim.releases._catalog import fleet_from, release_named, releases_in
 from txnsim.releases._fleet import Fleet
 from txnsim.releases._kafka import REFERENCE, RELEASES
 from txnsim.releases._release import FeatureRange, Release
-from txnsim.releases.rules import LATEST, PROPOSALS, Rules
+from txnsim.releases.rules import LATEST_RULES, PROPOSALS, Rules
 
 __all__ = [
-    "LATEST",
+    "LATEST_RULES",
     "PROPOSALS",
     "REFERENCE",
     "RELEASES",

@@ -796,7 +796,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return MappingProxyType(dict(zip(switch_names, _switches, strict=True)))
 
 
-LATEST: Final = Rules()
+LATEST_RULES: Final = Rules()
 """Rules of the reference release."""
 
 

@@ -356,14 +356,14 @@ class FetchSessions:
     __slots__ = ("_draw_number", "_next_shard", "_partitions_max", "_shards")
 
     def __init__(
-        self, *, slots: int, draw_number: Callable[[int, int], int], partitions: int = 2**31
+        self, *, slot_count: int, draw_number: Callable[[int, int], int], partitions: int = 2**31
     ) -> None:
         self._draw_number = draw_number
         self._partitions_max = partitions
         self._next_shard = 0
         self._shards = tuple(
             _CacheShard(
-                slot_count=slots // SHARD_COUNT,
+                slot_count=slot_count // SHARD_COUNT,
                 id_range=(max(1, shard_index * _IDS_PER_SHARD), (shard_index + 1) * _IDS_PER_SHARD),
             )
             for shard_index in range(SHARD_COUNT)

@@ -25,9 +25,9 @@ from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 
 REPLICAS_PER_STEP: Final = 16
 """Number of replicas between two breaks."""
-REPLICA_WEIGHT: Final = 8
+ELEMENTS_PER_REPLICA: Final = 8
 """Work of hosting one replica, in elements of a request."""
-TOPIC_WEIGHT: Final = 8
+ELEMENTS_PER_TOPIC: Final = 8
 """Work of a topic in addition to its replicas, in elements of a request: there may be thousands of
 topics with one partition each.
 """
@@ -213,7 +213,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 new_topic is None or new_topic.topic_id != old_topic.topic_id
             ):
                 yield from self._forget_topic(old_topic, changes)
-                yield TOPIC_WEIGHT
+                yield ELEMENTS_PER_TOPIC
         for topic_name in (
             changed_names
             if new_image.broker_configs is old_image.broker_configs
@@ -231,7 +231,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             log_config, min_isr = topic_settings
             yield from self._host_topic(topic, log_config, min_isr, changes, now_ms)
             yield from self.logs.configure_topic(topic, log_config)
-            yield TOPIC_WEIGHT
+            yield ELEMENTS_PER_TOPIC
         if self.logs.has_failed:  # while this loop ran
             for withdrawn_changes in (
                 changes.led_partitions,
@@ -276,7 +276,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         dropped_indexes: list[int] = []
         for partition_index, partition in enumerate(topic.partitions):
             if partition_index % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1:
-                yield REPLICAS_PER_STEP * REPLICA_WEIGHT
+                yield REPLICAS_PER_STEP * ELEMENTS_PER_REPLICA
             topic_partition = TopicPartition(topic.name, partition_index)
             if self.broker_id not in partition.replicas:
                 if topic_partition in self.hosted or topic_partition in self.offline:

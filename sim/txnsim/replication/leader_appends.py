@@ -21,7 +21,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import DATA, LogGate
-from txnsim.node.purgatory import Parked, Purgatory
+from txnsim.node.purgatory import ParkedOperation, Purgatory
 from txnsim.replica.partition import LeaderPartition
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.append_events import AppendEvents
@@ -336,7 +336,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         return _NO_ERROR
 
 
-class _Commit(Parked, kw_only=True, eq=False):
+class _Commit(ParkedOperation, kw_only=True, eq=False):
     """One append whose commit is waited for."""
 
     commits: Commits

@@ -171,14 +171,14 @@ class _Fetcher:
         *("_behind", "_is_late", "_names", "_refused", "_replicas", "_unanswered", "_wait_ms"),
     )
 
-    def __init__(self, fetchers: ReplicaFetchers, leader: BrokerId) -> None:
+    def __init__(self, fetchers: ReplicaFetchers, leader_id: BrokerId) -> None:
         self._log_events = fetchers.log_events
         self._tasks = fetchers.tasks
         self._gate = fetchers.gate
         self._broker_id = fetchers.broker_id
         self._unanswered = fetchers.leader_failures
         self._refused = fetchers.partition_failures
-        self._leader = leader
+        self._leader = leader_id
         self._clock = fetchers.clock
         self._replicas = fetchers.replicas
         self._peers = fetchers.peers
@@ -196,7 +196,7 @@ class _Fetcher:
         self._wait_ms = 0
         self._is_waiting = False
         """Whether the fetcher pauses after an error of a whole request."""
-        self._name = f"replica fetcher {fetchers.broker_id} of {leader}"
+        self._name = f"replica fetcher {fetchers.broker_id} of {leader_id}"
         self._is_standing = False
         """Whether an answer is being applied, and an append may have to wait. Meanwhile the fetcher
         does nothing else, like Kafka's fetcher thread.

@@ -74,7 +74,7 @@ class Worker(Protocol):
     and ends when nobody does.
     """
 
-    def go_on(self, limit_ns: int) -> None:
+    def work_until(self, limit_ns: int) -> None:
         """Work until ``Turns.spent_ns`` has reached ``limit_ns``, but do at least one piece; wait
         again if there is more.
         """
@@ -139,7 +139,7 @@ class Turns:
                 requeued.append(waiting_entry)  # it came in this turn: sockets are looked at first
                 continue
             self._least_ns = max(self._least_ns, worker.used_ns)
-            worker.go_on(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
+            worker.work_until(self.spent_ns + self.limit_ns // min(len(queue) + 1, SHARES_MAX))
         for waiting_entry in requeued:
             heappush(queue, waiting_entry)
         self._is_due = bool(queue)
@@ -176,7 +176,7 @@ class LargeRequests:
             self._is_waiting = True
             self._turns.wait(self, wanted_ns=SLICE_NS)
 
-    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
+    def work_until(self, limit_ns: int) -> None:  # noqa: ARG002 - a slice is a slice
         """Grant one slice. It ends the turn of the loop: sockets are looked at next."""
         _, slices = heappop(self._queue)
         self._turns.spent_ns = max(self._turns.spent_ns + SLICE_NS, self._turns.limit_ns)
@@ -214,7 +214,7 @@ class LargeReads:
             self._turns.wait(self, wanted_ns=SLICE_NS)
         self._line.append(resume)
 
-    def go_on(self, limit_ns: int) -> None:  # noqa: ARG002 - one goes on, however much time there is
+    def work_until(self, limit_ns: int) -> None:  # noqa: ARG002 - one goes on, however much time there is
         self._bytes = 0
         self._turns.spent_ns += SLICE_NS
         self.used_ns += SLICE_NS
@@ -226,11 +226,11 @@ class LargeReads:
 class TimeSlices:
     """The slices of one large request."""
 
-    __slots__ = ("_done", "_granted", "_turns", "number")
+    __slots__ = ("_granted", "_slice_count", "_turns", "number")
 
     def __init__(self, turns: Turns) -> None:
         self.number = turns.large.next_number()
-        self._done = 0
+        self._slice_count = 0
         self._turns = turns
         self._granted: asyncio.Future[None] | None = None
 
@@ -241,16 +241,16 @@ class TimeSlices:
         await self._granted
 
     def grant(self) -> None:
-        self._done += 1
-        if self._done % ROUND == 0:
+        self._slice_count += 1
+        if self._slice_count % ROUND == 0:
             self.number = self._turns.large.next_number()
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 
 
-async def rest_where_due(pace: Pace | None, elements: int) -> None:
+async def rest_where_due(pace: Pace | None, element_count: int) -> None:
     """Count finished elements; rest if the slice is used up."""
-    if pace is not None and pace.has_done(elements):
+    if pace is not None and pace.has_done(element_count):
         await pace.yield_turn()
 
 
@@ -281,13 +281,13 @@ class Pace:
         self.is_wanted: Callable[[], bool] = _always_wanted
         """Called after each break: the work ends if nobody waits for it any more."""
 
-    def has_done(self, elements: int) -> bool:
+    def has_done(self, element_count: int) -> bool:
         """Count finished elements; returns whether it is time for a break.
 
         A slice ends after some time. In virtual time, where work takes none, it ends after a number
         of elements: always at the same place.
         """
-        self._elements += elements
+        self._elements += element_count
         if self._elements < LOOK_ELEMENTS:
             return False
         self._looks += self._elements // LOOK_ELEMENTS

@@ -1,8 +1,7 @@
 """Sockets for clients and links between brokers, over any event loop.
 
 The same class serves real and virtual time: sockets come from the loop's ``create_server`` and
-``create_connection``; the links between brokers (``peer_links``) take deadlines and latencies from
-the clock.
+``create_connection``; the links between brokers take deadlines and latencies from the clock.
 
 The TLS handshake of a client is led here, so that a failed one ends with an alert. asyncio drops
 the connection of a failed handshake before the alert has gone out that gives the reason, and the
@@ -592,14 +591,14 @@ class PeerLinks:
         return pipe
 
     def _trace_message(
-        self, kind: str, node: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+        self, kind: str, broker_id: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         tracer = self._tracer
         parents = call.causes(kind, tracer.cause, response=response)
         is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
         return tracer.emit(
             kind,
-            f"broker/{node}",
+            f"broker/{broker_id}",
             parents=parents,
             importance=0 if is_routine else None,
             data={

@@ -579,7 +579,7 @@ def _continue_coroutine(
 
 
 class PackedWork(Protocol):
-    """Work that needs memory (``wire.compression.Packed``)."""
+    """Work that needs memory (``wire.compression.PackedRecords``)."""
 
     @property
     def room_bytes(self) -> int:

@@ -11,8 +11,8 @@ same handler, or in a task or timer started from it, gets its parent without hav
 It is a context variable, and a plain attribute where ``LoopTasks`` runs callbacks
 (``Tracer.scope``).
 
-Events are encoded together, some hundreds at once (``trace_forms``), and kept encoded
-(``trace_ring``). A trace that is kept whole has lines at once. A ring bounds how many bytes are
+Events are encoded together, some hundreds at once (``_trace_encodings``), and kept
+encoded (``Ring``). A trace that is kept whole has lines at once. A ring bounds how many bytes are
 kept; it packs events, and makes lines only of those that are read. A trace that is off costs one
 attribute test per site: ``if tracer.on: tracer.emit(…)``. A site whose events the brief level
 leaves out tests ``tracer.full``.
@@ -458,7 +458,7 @@ class Tracer:
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
         """Events from a cursor on, in batches as they are kept: index of the first event, number of
-        events, and their rows as MessagePack (``trace_forms.Row``).
+        events, and their rows as MessagePack (``_trace_encodings.Row``).
 
         The first batch may begin before the cursor. Kept events of older transactions are left out.
         """
@@ -584,7 +584,7 @@ _IMPORTANCE_FLOORS: Final = {
 
 # The kept events of a trace: batches in chunks, bounded by bytes.
 #
-# A batch is some consecutive events, encoded (``trace_forms``). Readers get lines, which are
+# A batch is some consecutive events, encoded (``_trace_encodings``). Readers get lines, which are
 # made of a batch when it is read. When too many bytes are kept, the oldest chunks go, up to one
 # that opens with a snapshot, so that a reader can start there. Transactions stay whole: where the
 # kept part begins, the older events of those that have not ended are carried along as lines, until

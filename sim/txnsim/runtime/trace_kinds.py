@@ -48,18 +48,22 @@ def _kind(name: str, importance: int, fields: str, meaning: str, *, lower: str =
     )
 
 
-_ROUTINE: Final = (
+_BROKER_REQUESTS_TEXT: Final = (
     "between brokers: Fetch, BrokerHeartbeat, AddPartitionsToTxn and WriteTxnMarkers, whose ends "
     "have events of their own"
 )
-_OF_CLIENTS: Final = "at a client of ours, whose calls and results have events of their own"
-_MESSAGE: Final = "api version correlation bytes peer instance response summary error"
-_TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitions version level"
-_RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
-_MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
-_PID: Final = "tp pid epoch first last coordinator_epoch rule"
-_SHARE: Final = "group tp start next held isolation"
-_FAULT: Final = (
+_CLIENT_EVENTS_TEXT: Final = "at a client of ours, whose calls and results have events of their own"
+_MESSAGE_FIELDS: Final = "api version correlation bytes peer instance response summary error"
+_TXN_FIELDS: Final = (
+    "state pending pid epoch last_epoch timeout_ms started_ms partitions version level"
+)
+_RECORDS_FIELDS: Final = (
+    "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
+)
+_MARKER_FIELDS: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
+_PRODUCER_FIELDS: Final = "tp pid epoch first last coordinator_epoch rule"
+_SHARE_FIELDS: Final = "group tp start next held isolation"
+_FAULT_FIELDS: Final = (
     "rule point action matched struck held delay_ms error api source target limit disarmed about"
 )
 
@@ -88,20 +92,21 @@ _TABLE: Final = (
     _kind(
         "msg.send",
         1,
-        _MESSAGE,
+        _MESSAGE_FIELDS,
         "a request or response left its sender",
-        lower=f"{_OF_CLIENTS}, answers to clients without an error but those to EndTxn; {_ROUTINE}",
+        lower=f"{_CLIENT_EVENTS_TEXT}, answers to clients without an error but those to EndTxn; "
+        f"{_BROKER_REQUESTS_TEXT}",
     ),
     _kind(
         "msg.recv",
         1,
-        _MESSAGE,
+        _MESSAGE_FIELDS,
         "it reached its receiver, which handles it now",
-        lower=f"{_OF_CLIENTS}; {_ROUTINE}",
+        lower=f"{_CLIENT_EVENTS_TEXT}; {_BROKER_REQUESTS_TEXT}",
     ),
-    _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
-    _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
-    _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
+    _kind("msg.drop", 2, _MESSAGE_FIELDS + " reason", "it was lost; the parent is its sending"),
+    _kind("msg.dup", 2, _MESSAGE_FIELDS, "it was delivered once more"),
+    _kind("msg.hold", 2, _MESSAGE_FIELDS, "it waits at a fault point"),
     _kind(
         "reader.wait",
         1,
@@ -115,40 +120,50 @@ _TABLE: Final = (
     _kind(
         "txn.decide",
         1,
-        _TXN + " command asked error reason rule",
+        _TXN_FIELDS + " command asked error reason rule",
         "the coordinator decided a command",
     ),
-    _kind("txn.prepare", 0, _TXN + " command", "a move is pending: its record is being appended"),
+    _kind(
+        "txn.prepare",
+        0,
+        _TXN_FIELDS + " command",
+        "a move is pending: its record is being appended",
+    ),
     _kind(
         "txn.append",
         2,
-        _TXN + " tp offset error rule",
+        _TXN_FIELDS + " tp offset error rule",
         "its record is in the transaction log, or was refused",
         lower="the record is in the log",
     ),
-    _kind("txn.complete", 2, _TXN, "a move took effect"),
+    _kind("txn.complete", 2, _TXN_FIELDS, "a move took effect"),
     _kind(
         "txn.load", 1, "tp coordinator_epoch transactions entries", "a coordinator loaded its log"
     ),
     _kind("txn.unload", 1, "tp coordinator_epoch", "a coordinator let its part go"),
-    _kind("marker.owed", 1, _MARKER, "a coordinator owes a partition its marker"),
+    _kind("marker.owed", 1, _MARKER_FIELDS, "a coordinator owes a partition its marker"),
     _kind(
         "marker.sent",
         1,
-        _MARKER,
+        _MARKER_FIELDS,
         "WriteTxnMarkers is on its way",
         lower="the first attempt, which `marker.written` and `marker.acked` tell of",
     ),
-    _kind("marker.written", 2, _MARKER + " offset", "the marker is in the partition's log"),
-    _kind("marker.acked", 1, _MARKER, "the coordinator knows that it is written"),
-    _kind("marker.refused", 2, _MARKER, "the leader refused it"),
+    _kind("marker.written", 2, _MARKER_FIELDS + " offset", "the marker is in the partition's log"),
+    _kind("marker.acked", 1, _MARKER_FIELDS, "the coordinator knows that it is written"),
+    _kind("marker.refused", 2, _MARKER_FIELDS, "the leader refused it"),
     _kind(
-        "marker.abandoned", 2, _MARKER, "its coordinator does not send it again until it is loaded"
+        "marker.abandoned",
+        2,
+        _MARKER_FIELDS,
+        "its coordinator does not send it again until it is loaded",
     ),
-    _kind("marker.cancelled", 1, _MARKER + " reason", "it is owed no longer"),
-    _kind("log.append", 1, _RECORDS, "a batch is in the log"),
-    _kind("log.reject", 2, _RECORDS + " reason", "a batch was refused"),
-    _kind("log.duplicate", 1, _RECORDS, "a batch was there already; its old place is answered"),
+    _kind("marker.cancelled", 1, _MARKER_FIELDS + " reason", "it is owed no longer"),
+    _kind("log.append", 1, _RECORDS_FIELDS, "a batch is in the log"),
+    _kind("log.reject", 2, _RECORDS_FIELDS + " reason", "a batch was refused"),
+    _kind(
+        "log.duplicate", 1, _RECORDS_FIELDS, "a batch was there already; its old place is answered"
+    ),
     _kind("log.hw", 0, "tp to", "the high watermark moved"),
     _kind(
         "log.lso",
@@ -160,16 +175,21 @@ _TABLE: Final = (
     _kind("log.start", 1, "tp to lso open reason", "the log start offset moved"),
     _kind("log.truncate", 2, "tp to epoch", "the end of a log was cut off"),
     _kind("log.aborted", 1, "tp pid first last lso", "an entry of the aborted index was written"),
-    _kind("pid.open", 2, _PID + " timestamp", "a producer opened a transaction on a partition"),
-    _kind("pid.close", 1, _PID + " committed", "a marker closed it"),
+    _kind(
+        "pid.open",
+        2,
+        _PRODUCER_FIELDS + " timestamp",
+        "a producer opened a transaction on a partition",
+    ),
+    _kind("pid.close", 1, _PRODUCER_FIELDS + " committed", "a marker closed it"),
     _kind(
         "pid.bump",
         1,
-        _PID,
+        _PRODUCER_FIELDS,
         "a producer's epoch rose on a partition",
         lower="of a transactional id, whose batch or marker tells the epoch",
     ),
-    _kind("pid.expire", 1, _PID, "an idle producer was forgotten"),
+    _kind("pid.expire", 1, _PRODUCER_FIELDS, "an idle producer was forgotten"),
     _kind("verify.ask", 0, "tp pid epoch add", "a leader asks the coordinator (KIP-890)"),
     _kind(
         "verify.answer",
@@ -183,35 +203,35 @@ _TABLE: Final = (
     _kind(
         "share.load",
         1,
-        _SHARE + " end state_epoch leader_epoch error",
+        _SHARE_FIELDS + " end state_epoch leader_epoch error",
         "a leader has read the state of a share partition, or could not",
     ),
     _kind(
         "share.acquire",
         1,
-        _SHARE + " member ranges",
+        _SHARE_FIELDS + " member ranges",
         "a member got records, as `first-last:deliveries`; none where all that was read is aborted",
     ),
     _kind(
         "share.acknowledge",
         1,
-        _SHARE + " member batches error",
+        _SHARE_FIELDS + " member batches error",
         "what a member said of records, as `first-last:types`, is persisted, or was refused",
     ),
     _kind(
         "share.release",
         1,
-        _SHARE + " member batches reason",
+        _SHARE_FIELDS + " member batches reason",
         "records are taken back from a member whose session or whose locks have ended, as "
         "`first-last:state:deliveries`",
     ),
     _kind(
         "share.persist",
         1,
-        _SHARE + " batches error",
+        _SHARE_FIELDS + " batches error",
         "the share coordinator has a move, or could not take it, and then it is taken back",
     ),
-    _kind("share.start", 1, _SHARE, "its log begins later, and the share partition with it"),
+    _kind("share.start", 1, _SHARE_FIELDS, "its log begins later, and the share partition with it"),
     _kind("share.unload", 1, "group tp", "a leader forgot a share partition"),
     _kind(
         "streams.member",
@@ -222,15 +242,15 @@ _TABLE: Final = (
     _kind("streams.left", 1, "group member", "a member of a streams group is gone"),
     _kind("streams.unload", 1, "group", "a coordinator let a streams group go"),
     _kind("timer.fire", 1, "timer waited_ms", "a timer ran out, and there was something to do"),
-    _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
+    _kind("fault.arm", 2, _FAULT_FIELDS, "a fault rule waits for its crossing"),
     _kind(
         "fault.hit",
         2,
-        _FAULT,
+        _FAULT_FIELDS,
         "a crossing was struck; `about` tells whose it was: `id`, `pid` and `partitions` of each"
         " transaction",
     ),
-    _kind("fault.release", 2, _FAULT, "held crossings go on; or the rule was disarmed"),
+    _kind("fault.release", 2, _FAULT_FIELDS, "held crossings go on; or the rule was disarmed"),
     _kind("input", 2, "do args at", "a user's action, the only thing a replay needs"),
     _kind("check.violation", 2, "rule subject expected found", "an invariant does not hold"),
     _kind("check.pass", 0, "rule subject", "an invariant was looked at and holds"),

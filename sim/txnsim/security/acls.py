@@ -161,13 +161,13 @@ def bit_of(operation: int, permission: int) -> int:
 
 
 @lru_cache(maxsize=1_024)
-def _operations_of(bits: int) -> tuple[tuple[int, int], ...]:
+def _operations_of(bit_field: int) -> tuple[tuple[int, int], ...]:
     """The (operation, permission) pairs that the bits stand for."""
     return tuple(
         (int(operation), int(permission))
         for operation in AclOperation
         for permission in (Permission.DENY, Permission.ALLOW)
-        if bits & bit_of(operation, permission)
+        if bit_field & bit_of(operation, permission)
     )
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Final, Protocol, assert_never
 
-from txnsim.controller.elections import resign_leader
+from txnsim.controller.elections import reelect_same_leader
 from txnsim.errors import ConfigError, Rejection
 from txnsim.faults.cluster_actions import (
     ClockJump,
@@ -248,7 +248,7 @@ class SimClusterControl:
             ConfigError: There is no such partition, or it has no live leader.
         """
         metadata = self._cluster.metadata
-        resigned_images = resign_leader(metadata.image, partition)
+        resigned_images = reelect_same_leader(metadata.image, partition)
         if isinstance(resigned_images, Rejection):
             raise ConfigError(resigned_images.reason)
         for image in resigned_images:

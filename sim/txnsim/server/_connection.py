@@ -89,7 +89,7 @@ class RequestConnection(asyncio.Protocol):
         self._waits_for_turn = False
         self.used_ns = self.busy_period = 0
         self._is_busy = self._is_pumping = False
-        self._outbox = Outbox(listener, on_room=self.go_on, on_excess=self._give_up)
+        self._outbox = Outbox(listener, on_room=self.work_until, on_excess=self._give_up)
         self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
         self._name = "?"
@@ -158,7 +158,7 @@ class RequestConnection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         """Drop the waiting requests; the one being handled continues."""
         self._outbox.drop_answers()
-        self._listener.strangers.forget(self)
+        self._listener.unauthenticated_bytes.forget(self)
         self._intake.close_by_turns(self._turns.reads)
         self._listener.connections.pop(self, None)
         self.link.closed()
@@ -180,12 +180,12 @@ class RequestConnection(asyncio.Protocol):
             intake.frames.extend(frames)
             intake.queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
             if not self._is_pumping:
-                self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+                self.work_until(0 if self._waits_for_turn else self._turns.limit_ns)
         elif intake.reader.buffered_bytes > LARGE_BYTES:
             intake.read_by_turns(len(data), self._turns.reads, self._outbox.transport)
         if self._sasl is not None and self._sasl.state is not SaslState.COMPLETE:
             held_bytes = intake.queued_bytes + intake.reader.buffered_bytes
-            self._listener.strangers.set_held_bytes(self, held_bytes)
+            self._listener.unauthenticated_bytes.set_held_bytes(self, held_bytes)
 
     def pause_writing(self) -> None:
         """Take up no further requests: the client does not read."""
@@ -194,16 +194,16 @@ class RequestConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on with requests: the client reads again."""
         self._outbox.is_paused = False
-        self.go_on()
+        self.work_until()
 
     # Requests
 
-    def pump(self) -> None:
+    def handle_read_requests(self) -> None:
         """Handle waiting requests, if none is being handled and the turn has time left."""
         if not self._is_pumping:
-            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+            self.work_until(0 if self._waits_for_turn else self._turns.limit_ns)
 
-    def go_on(self, limit_ns: int = 0) -> None:
+    def work_until(self, limit_ns: int = 0) -> None:
         """Send answers and handle requests up to the limit of this turn; ask for another turn if
         work is left.
         """
@@ -412,7 +412,7 @@ class RequestConnection(asyncio.Protocol):
         settings = self._listener.settings
         if session.state is SaslState.COMPLETE:
             self._intake.reader.limit = settings.socket_request_max_bytes
-            self._listener.strangers.forget(self)
+            self._listener.unauthenticated_bytes.forget(self)
         else:
             self._intake.reader.limit = settings.sasl_server_max_receive_size
 
@@ -458,9 +458,9 @@ class RequestConnection(asyncio.Protocol):
         self._send(request, reply, reply_pieces)
         self._is_busy = False
         if request.pace is not None:  # a large request: the next one begins in another turn
-            self.go_on()
+            self.work_until()
         elif not self._is_pumping:
-            self.go_on(0 if self._waits_for_turn else self._turns.limit_ns)
+            self.work_until(0 if self._waits_for_turn else self._turns.limit_ns)
 
     def _finish_encoding(
         self,
@@ -641,7 +641,7 @@ class RequestConnection(asyncio.Protocol):
     def _unmute_after(self, mute_ms: int) -> None:
         if mute_ms:
             self._listener.clock.call_later(mute_ms, self._unmute)
-            self.pump()  # handles no request, but lets the answer go out
+            self.handle_read_requests()  # handles no request, but lets the answer go out
         else:
             self._unmute()
 
@@ -654,11 +654,11 @@ class RequestConnection(asyncio.Protocol):
         elif self._outbox.is_connection_open():
             send_next_slice = partial(self._send_slices, slices, answer, slice_end, mute_ms)
             self._listener.clock.call_later(slices.every_ms, send_next_slice)
-            self.pump()  # handles no request, but lets the slice go out
+            self.handle_read_requests()  # handles no request, but lets the slice go out
 
     def _unmute(self) -> None:
         self._is_busy = False
-        self.pump()
+        self.handle_read_requests()
 
 
 class Intake:

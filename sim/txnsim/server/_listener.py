@@ -34,7 +34,7 @@ class ClientConnection(Protocol):
     principal: str
     link: ClientLink
 
-    def pump(self) -> None:
+    def handle_read_requests(self) -> None:
         """Handle the requests that were read meanwhile."""
 
     @property
@@ -91,7 +91,7 @@ class BrokerListener:
         self.meters: Final = RequestMeters()
         self.unread: Final = HeldBytes(settings.queued_max_response_bytes)
         """Unread answers, without records that are in the log's memory anyway."""
-        self.strangers: Final = HeldBytes(settings.unknown_clients_max_bytes)
+        self.unauthenticated_bytes: Final = HeldBytes(settings.unknown_clients_max_bytes)
         """Bytes received from unauthenticated clients."""
         self.node = ""
         self.accepted = 0
@@ -141,7 +141,7 @@ class BrokerListener:
         self.node = broker.node
         self.is_open = True
         for connection in list(self.connections):
-            connection.pump()
+            connection.handle_read_requests()
 
     def pause(self) -> None:
         """Handle and answer nothing until ``open``: a black hole for clients."""

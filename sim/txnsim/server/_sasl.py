@@ -47,7 +47,7 @@ class SaslState(Enum):
 
 
 class FrameTreatment(Enum):
-    """The treatment of a frame."""
+    """What a connection does with a frame, before or after authentication."""
 
     HANDLE = "it is an ordinary request"
     SEND = "it is answered"

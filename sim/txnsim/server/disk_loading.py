@@ -28,7 +28,7 @@ from txnsim.metadata.image import (
     TopicImage,
 )
 from txnsim.releases import Fleet
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks, StoredFolder
 from txnsim.storage.replica_loading import DataLoss, load_replica
@@ -175,7 +175,7 @@ def _seen_producer_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
         yield from (producer.producer_id for producer in log.producers.all_producers())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
-            for txn_entry in read_log(log.batches(), release_rules=LATEST).entries.values():
+            for txn_entry in read_log(log.batches(), release_rules=LATEST_RULES).entries.values():
                 yield max(txn_entry.producer_id, txn_entry.next_producer_id)
 
 
@@ -328,7 +328,7 @@ def with_new_leaders(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> Clu
     """The metadata with a leader for every partition, under the next leader epoch.
 
     Args:
-        image: As ``described`` it.
+        image: The metadata as the disks describe it.
         logs: The logs of each broker.
         knows_isr: Whether the ISRs in the image are from the controller.
     """

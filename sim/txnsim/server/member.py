@@ -41,7 +41,7 @@ controller (log.dir.failure.timeout.ms).
 
 
 class MemberLifeState(Enum):
-    """State of a member."""
+    """Where a broker is between its start and its end."""
 
     STARTING = "it registers, follows the metadata and waits to be unfenced"
     RUNNING = "it serves clients"

@@ -25,7 +25,7 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share._acknowledgement import Acknowledgement, MovedStates
 from txnsim.share._acquisition import acquire
 from txnsim.share._in_flight import Gap, InFlight
@@ -125,7 +125,7 @@ class SharePartition:
         leader_epoch: int,
         on_batch_added: Callable[[int], object] = abs,
         *,
-        release_rules: Rules = LATEST,
+        release_rules: Rules = LATEST_RULES,
     ) -> None:
         """Make a share partition that is not loaded yet.
 

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 _BATCHES_PER_STEP: Final = 1_000
 """Number of batches that are merged between two breaks."""
@@ -28,7 +28,7 @@ def combine_in_steps(
     newer: Iterable[StateBatch],
     *,
     start_offset: int,
-    release_rules: Rules = LATEST,
+    release_rules: Rules = LATEST_RULES,
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Merge two lists of batches: in order, without overlaps, without offsets below the start
     offset.

@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ShareKey
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share_state._combining import BackwardsBatchError, combine_in_steps
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
@@ -29,7 +29,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
 
     partition: int
     coordinator_epoch: int
-    rules: Rules = LATEST
+    rules: Rules = LATEST_RULES
     updates_per_snapshot: int = 500
     """``share.coordinator.snapshot.update.records.per.snapshot``."""
     states: dict[ShareKey, ShareSnapshot] = {}

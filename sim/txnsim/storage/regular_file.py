@@ -57,7 +57,7 @@ class RangeFile(Protocol):
     def close(self) -> None: ...
 
 
-class Mounted(Protocol):
+class MountedStore(Protocol):
     """A store that has the content of local files."""
 
     def open(self, path: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - internal
@@ -75,14 +75,14 @@ class Mounts:
     """The folders whose files this process reads from a store."""
 
     def __init__(self) -> None:
-        self._stores: dict[str, Mounted] = {}
+        self._stores: dict[str, MountedStore] = {}
         """Folder, with a slash at its end -> its store."""
 
-    def mount(self, root: Path, store: Mounted) -> None:
+    def mount(self, root: Path, store: MountedStore) -> None:
         """Make all files below a folder be read from a store."""
         self._stores[f"{root}/"] = store
 
-    def store_of(self, path: Path) -> Mounted | None:
+    def store_of(self, path: Path) -> MountedStore | None:
         """The store that has the content of a path; None for a local path."""
         if not self._stores:
             return None

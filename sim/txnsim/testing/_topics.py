@@ -19,7 +19,7 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
     TransactionListing,
 )
-from txnsim.client.offsets import EARLIEST, LATEST
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from txnsim.controller.controller import TopicToCreate
 from txnsim.controller.partition_growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
@@ -186,11 +186,11 @@ class AsyncTopics(ClusterPart):
         admin = await self._rebuilt.admin()
         topic_partition = TopicPartition(name, partition)
         return Offsets(
-            log_start=await admin.offset_of(topic_partition, EARLIEST),
+            log_start=await admin.offset_of(topic_partition, EARLIEST_TIMESTAMP),
             last_stable=await admin.offset_of(
-                topic_partition, LATEST, IsolationLevel.READ_COMMITTED
+                topic_partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
             ),
-            high_watermark=await admin.offset_of(topic_partition, LATEST),
+            high_watermark=await admin.offset_of(topic_partition, LATEST_TIMESTAMP),
         )
 
 

@@ -376,18 +376,18 @@ class _Pairing:
         """The cheapest pairs of two ranges: an edit distance near the diagonal."""
         rows, columns = len(decisions), len(markers)
         band = abs(rows - columns) + _BAND
-        starts: list[int] = []
+        first_columns: list[int] = []
         """Row -> the first column that is tried."""
         steps: list[bytearray] = []
         costs: list[int] = []
         for row in range(rows + 1):
             centre = row * columns // rows if rows else 0
-            start, end = max(0, centre - band), min(columns, centre + band)
-            costs_before, start_before = costs, starts[-1] if starts else 0
+            first_column, last_column = max(0, centre - band), min(columns, centre + band)
+            costs_before, first_column_above = costs, first_columns[-1] if first_columns else 0
             costs, row_steps = [], bytearray()
-            for column in range(start, end + 1):
+            for column in range(first_column, last_column + 1):
                 best_cost, best_step = (0, _PAIR) if row == column == 0 else (_NEVER, _PAIR)
-                above = column - start_before
+                above = column - first_column_above
                 if row and column and 0 < above <= len(costs_before):
                     best_cost = costs_before[above - 1] + self._pair_cost(
                         decisions[row - 1], markers[column - 1]
@@ -396,25 +396,25 @@ class _Pairing:
                     cost = costs_before[above] + self._missing_costs[decisions[row - 1]]
                     if cost < best_cost:
                         best_cost, best_step = cost, _MISSING
-                if column > start:
+                if column > first_column:
                     cost = costs[-1] + self._extra_costs[markers[column - 1]]
                     if cost < best_cost:
                         best_cost, best_step = cost, _EXTRA
                 costs.append(best_cost)
                 row_steps.append(best_step)
-            starts.append(start)
+            first_columns.append(first_column)
             steps.append(row_steps)
-        return self._walk_back(decisions, markers, starts, steps)
+        return self._walk_back(decisions, markers, first_columns, steps)
 
     @staticmethod
     def _walk_back(
-        decisions: range, markers: range, starts: Sequence[int], steps: Sequence[bytearray]
+        decisions: range, markers: range, first_columns: Sequence[int], steps: Sequence[bytearray]
     ) -> list[tuple[int | None, int | None]]:
         """The pairs of the cheapest way, from the step that led to each place."""
         pairs: list[tuple[int | None, int | None]] = []
         row, column = len(decisions), len(markers)
         while row or column:
-            match steps[row][column - starts[row]]:
+            match steps[row][column - first_columns[row]]:
                 case step if step == _PAIR:
                     row, column = row - 1, column - 1
                     pairs.append((decisions[row], markers[column]))

@@ -55,7 +55,7 @@ ReachOf = Callable[[EpochPlace], tuple[LogReach, LogReach]]
 """Place -> the reach of the partition's log, and of its coordinator's."""
 
 
-class _Undecided(msgspec.Struct):
+class _UnjudgedEpoch(msgspec.Struct):
     """What is undecided about an epoch on a partition, in the order of the logs."""
 
     decisions: list[AuditedDecision] = msgspec.field(default_factory=list)
@@ -75,8 +75,8 @@ class DecisionLedger:
 
     def __init__(self, reach_of: ReachOf) -> None:
         self._reach_of = reach_of
-        self._places: defaultdict[EpochPlace, _Undecided] = defaultdict(_Undecided)
-        self.kept = 0
+        self._places: defaultdict[EpochPlace, _UnjudgedEpoch] = defaultdict(_UnjudgedEpoch)
+        self.kept_count = 0
         """How many decisions and markers are kept."""
 
     def add_decision(self, place: EpochPlace, decision: AuditedDecision) -> None:
@@ -84,12 +84,12 @@ class DecisionLedger:
         its transaction is complete; others at the end.
         """
         self._places[place].decisions.append(decision)
-        self.kept += 1
+        self.kept_count += 1
 
     def add_marker(self, place: EpochPlace, marker: AuditedMarker) -> None:
         """Take a marker. Those of one place come in the order of the partition's log."""
         self._places[place].markers.append(marker)
-        self.kept += 1
+        self.kept_count += 1
 
     def unmarked_epochs(self) -> Mapping[tuple[int, TopicPartition], Set[int]]:
         """(producer id, partition) -> its epochs with a decision that lacks its marker."""
@@ -128,14 +128,14 @@ class DecisionLedger:
             yield from self._judge(place, undecided, decision_count, marker_count)
 
     def _judge(
-        self, place: EpochPlace, undecided: _Undecided, decision_count: int, marker_count: int
+        self, place: EpochPlace, undecided: _UnjudgedEpoch, decision_count: int, marker_count: int
     ) -> Iterator[JudgedPlace]:
         """Judge the first decisions and markers of a place, and forget them."""
         partition_reach, coordinator_reach = self._reach_of(place)
         decisions = undecided.decisions[:decision_count]
         markers = undecided.markers[:marker_count]
         del undecided.decisions[:decision_count], undecided.markers[:marker_count]
-        self.kept -= decision_count + marker_count
+        self.kept_count -= decision_count + marker_count
         if not undecided.decisions and not undecided.markers:
             del self._places[place]
         for verdict in audit_epoch(
@@ -152,7 +152,7 @@ def _is_over(decision: AuditedDecision, before_ms: int) -> bool:
     return decision.completed_ms is not None and decision.completed_ms + PAUSE_MS < before_ms
 
 
-def _settled_counts(undecided: _Undecided, before_ms: int) -> tuple[int, int]:
+def _settled_counts(undecided: _UnjudgedEpoch, before_ms: int) -> tuple[int, int]:
     """How many decisions, and how many markers, can be judged without the rest."""
     decisions, markers = undecided.decisions, undecided.markers
     settled = (0, 0)

@@ -20,7 +20,7 @@ class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     is_control: bool
     is_commit: bool
-    records: int
+    record_count: int
     max_timestamp_ms: int
     leader_epoch: int
 
@@ -99,7 +99,7 @@ def _concern_of(batches: Sequence[ProducerBatch], marker: ProducerBatch | None) 
     return RecordsConcerned(
         first_offset=batches[0].base_offset,
         last_offset=batches[-1].last_offset,
-        records=sum(batch.records for batch in batches),
+        records=sum(batch.record_count for batch in batches),
         ended_at=None if marker is None else marker.base_offset,
         ended_by_commit=None if marker is None else marker.is_commit,
     )

@@ -141,14 +141,14 @@ class ReportBuilder:
         self._known_since_ms: int | None = None
         self._findings: list[DecisionFinding] = []
 
-    def count_agreeing(self, decisions: int, since_ms: int | None) -> None:
+    def count_agreeing(self, decision_count: int, since_ms: int | None) -> None:
         """Count decisions that agree; ``since_ms`` is the time of the oldest."""
-        self._counts[AuditState.AGREES] += decisions
+        self._counts[AuditState.AGREES] += decision_count
         self._note_known(since_ms)
 
-    def count_unknown(self, decisions: int, why: str) -> None:
-        self._counts[AuditState.UNKNOWN] += decisions
-        self._unknown[why] += decisions
+    def count_unknown(self, decision_count: int, why: str) -> None:
+        self._counts[AuditState.UNKNOWN] += decision_count
+        self._unknown[why] += decision_count
 
     def count_verdict(self, verdict: AuditVerdict) -> bool:
         """Count a verdict; returns whether it needs a finding."""

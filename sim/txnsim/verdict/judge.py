@@ -124,7 +124,7 @@ class OpenTxnVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a partition."""
+    """Whether readers of a partition advance, what holds them back, and what will end it."""
 
     partition: str
     state: VerdictState

@@ -32,9 +32,9 @@ class Source:
         self.line(block_opening)
         self._depth += 1
 
-    def leave(self, levels: int = 1) -> None:
+    def leave(self, level_count: int = 1) -> None:
         """Closes blocks."""
-        self._depth -= levels
+        self._depth -= level_count
 
     def bind(self, bound_object: object, name_hint: str) -> str:
         """Add an object to the function's globals; returns its name there."""

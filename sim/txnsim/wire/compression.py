@@ -154,7 +154,7 @@ def decompress_at_once(codec: int, data: bytes) -> bytes | None:
     """Decompress records that are small enough for one turn of the event loop.
 
     Returns:
-        The records; None if it may be more work (``Packed`` is for that).
+        The records; None if it may be more work (``PackedRecords`` is for that).
 
     Raises:
         CorruptBatchError: There is no such codec, or the data is malformed.
@@ -170,7 +170,7 @@ def decompress_at_once(codec: int, data: bytes) -> bytes | None:
         return None
 
 
-class Packed(NamedTuple):
+class PackedRecords(NamedTuple):
     """Compressed records that take long to decompress, with all that a thread needs for it."""
 
     codec: int

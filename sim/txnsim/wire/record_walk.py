@@ -28,7 +28,7 @@ WALK_PIECES: Final = 2_500
 """Number of records, and of headers, that are walked over without a break: a millisecond each."""
 
 
-class Walked(msgspec.Struct, frozen=True, gc=False):
+class WalkProgress(msgspec.Struct, frozen=True, gc=False):
     """How far a walk has got."""
 
     newest_delta: int
@@ -63,7 +63,9 @@ def newest_delta_ms(records: Bytes, position: int, count: int) -> int | None:
     return walked.newest_delta if walked is not None and walked.position == len(records) else None
 
 
-def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, None, Walked | None]:
+def walk_in_steps(
+    records: Bytes, position: int, count: int
+) -> Generator[int, None, WalkProgress | None]:
     """Do the same as ``walk`` for all records, in slices.
 
     Yields:
@@ -83,7 +85,7 @@ def walk_in_steps(records: Bytes, position: int, count: int) -> Generator[int, N
             if position != walked.broken_off_end:
                 return None
             records_left -= 1
-    return Walked(newest_delta, position)
+    return WalkProgress(newest_delta, position)
 
 
 def _behind_many_headers(
@@ -106,11 +108,9 @@ def _behind_many_headers(
     return position
 
 
-def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walked | None:
-    """Walk over ``count`` records; ``newest`` is the largest delta so far.
-
-    Returns:
-        How far it got within ``WALK_PIECES`` headers; None if the records contradict their lengths.
+def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> WalkProgress | None:
+    """Walk over ``count`` records, ``newest`` being the largest delta so far, as far as
+    ``WALK_PIECES`` headers allow; None if the records contradict their lengths.
 
     Raises:
         CorruptBatchError: A varint is too long.
@@ -169,13 +169,15 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
             else:
                 headers, start = _read_size(records, index)
                 if (headers_left := headers_left - headers) < 0:
-                    return Walked(newest, index, WALK_PIECES - headers_left - headers, unread, end)
+                    return WalkProgress(
+                        newest, index, WALK_PIECES - headers_left - headers, unread, end
+                    )
                 index = _behind_headers(records, start, headers) if headers >= 0 else -1
             if index != end:
                 return None
     except IndexError:
         return None
-    return Walked(newest, index, WALK_PIECES - headers_left)
+    return WalkProgress(newest, index, WALK_PIECES - headers_left)
 
 
 def _read_long_size(records: Bytes, position: int) -> tuple[int, int]:

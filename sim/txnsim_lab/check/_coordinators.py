@@ -44,7 +44,9 @@ TIMEOUT_NEVER_MS: Final = 2**31 - 1
 
 
 class _StuckPeriod(msgspec.Struct):
-    """A time in which a transactional id shows the same trouble."""
+    """A time in which the coordinator's entry makes no progress: Ongoing past its timeout, or
+    prepared and not completed.
+    """
 
     progress_key: tuple[object, ...]
     """Does not change as long as the transaction makes no progress. The first element is the
@@ -60,7 +62,7 @@ class _StuckPeriod(msgspec.Struct):
 
     @property
     def trouble(self) -> object:
-        """The kind of trouble, the first element of ``what``."""
+        """The kind of trouble, the first element of ``progress_key``."""
         return self.progress_key[0]
 
 

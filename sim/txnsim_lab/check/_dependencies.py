@@ -72,8 +72,8 @@ def _dependencies(history: History) -> Dependencies:
     committed = {
         label: transaction
         for label, transaction in history.transactions().items()
-        if transaction.fate.committed
-        or (transaction.fate.maybe_committed and _is_visible(transaction, visible))
+        if transaction.fate.is_committed
+        or (transaction.fate.may_be_committed and _is_visible(transaction, visible))
     }
     logs = writers_by_offset(history, visible)
     return Dependencies(

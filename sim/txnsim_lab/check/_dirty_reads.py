@@ -27,7 +27,7 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
             history.transaction_of(write)
             for _, write in visible.writers.get((partition, value), ())
         ]
-        if not writers or not all(writer and writer.fate.aborted for writer in writers):
+        if not writers or not all(writer and writer.fate.is_aborted for writer in writers):
             continue
         writer = writers[0]
         assert writer is not None, "all of them are transactions"

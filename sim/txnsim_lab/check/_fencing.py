@@ -246,7 +246,7 @@ def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> b
     """Whether the request had another identity than its producer had got; or whether another client
     has used a higher epoch of this producer, which raises the epoch at a leader.
     """
-    identity, newest = _Identity(), (-1, -1)
+    identity, newest = _PossibleIdentities(), (-1, -1)
     for event in life:
         observation = event.observation
         is_over = event.history_index < answer_index
@@ -262,7 +262,7 @@ def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> b
     return identity.differs_from(answer)
 
 
-class _Identity:
+class _PossibleIdentities:
     """The identities that a producer may use, as far as a history shows them. Its epochs are a
     range, since an acknowledged end may or may not have raised the epoch (transactions v2).
     """

@@ -48,7 +48,7 @@ def _sent_before_decision(
     if sent.transaction is None:
         return None
     transaction = transactions[sent.transaction]
-    if transaction.fate.aborted:
+    if transaction.fate.is_aborted:
         return transaction.label
     commits = [
         end for _, end in transaction.ends if end.commit and end.outcome is not Outcome.FAILED

@@ -104,7 +104,7 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
                 (write_index, history.transaction_of(writer)) for write_index, writer in write
             ]
             if not indexed_writers or not all(
-                writer and writer.fate.aborted for _, writer in indexed_writers
+                writer and writer.fate.is_aborted for _, writer in indexed_writers
             ):
                 continue
             reason = (
@@ -314,7 +314,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
             and write.offset not in delivered_offsets
             and index not in lost
         )
-        if not is_demanded or (transaction is not None and not transaction.fate.committed):
+        if not is_demanded or (transaction is not None and not transaction.fate.is_committed):
             continue
         ends = () if transaction is None else (end_index for end_index, _ in transaction.ends)
         yield max((index, *ends)), write

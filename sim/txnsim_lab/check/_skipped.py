@@ -98,9 +98,9 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
         group.transactions.add(sent.transaction)
         transaction = history.transaction_of(sent)
         fate = None if transaction is None else transaction.fate
-        if sent.outcome is not Outcome.FAILED and (fate is None or not fate.aborted):
+        if sent.outcome is not Outcome.FAILED and (fate is None or not fate.is_aborted):
             group.vouched_position = max(group.vouched_position, sent.position)
-        if sent.outcome is Outcome.OK and (fate is None or fate.committed):
+        if sent.outcome is Outcome.OK and (fate is None or fate.is_committed):
             group.is_in_force(sent.position, index)
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
@@ -172,7 +172,7 @@ def _writes_by_input(history: History) -> dict[TopicPartition, list[Wrote]]:
 
 
 def _has_aborted(history: History, transaction: str | None) -> bool:
-    return transaction is not None and history.transactions()[transaction].fate.aborted
+    return transaction is not None and history.transactions()[transaction].fate.is_aborted
 
 
 def _unreadable_records(history: History, partition: TopicPartition) -> tuple[int, set[int]]:

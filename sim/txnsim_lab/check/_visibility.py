@@ -98,7 +98,7 @@ def _failed_everywhere(attempts: Iterable[tuple[int, Wrote]]) -> bool:
 def _misses(history: History, sights: Mapping[RecordName, list[Sight]]) -> dict[int, int]:
     """Index of each write that a Read passed without returning it -> index of the Read."""
     due_writes: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
-    superseded = _Superseded(history)
+    superseded = _SupersededLog(history)
     for index, write in history.writes():
         if write.outcome is not Outcome.OK or write.value is None or superseded.covers(write):
             continue
@@ -126,7 +126,7 @@ def _seen_elsewhere(write: Wrote, sights: Iterable[Sight]) -> bool:
     return any(sight.offset != write.offset for sight in sights)
 
 
-class _Superseded:
+class _SupersededLog:
     """Records that the cleaner may have removed, since a later record has the same key."""
 
     def __init__(self, history: History) -> None:

@@ -180,22 +180,22 @@ def _transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transa
     )
 
 
-class Fate(msgspec.Struct, frozen=True):
+class TransactionFate(msgspec.Struct, frozen=True):
     """The end of a transaction, according to the answers to its producer."""
 
-    committed: bool = False
+    is_committed: bool = False
     """Whether a commit was acknowledged."""
-    maybe_committed: bool = False
+    may_be_committed: bool = False
     """Whether a commit was requested and it is unknown whether it took effect."""
-    aborted: bool = False
+    is_aborted: bool = False
     """Whether the transaction was to end and no commit can have taken effect: the commit was
     refused, or an abort was requested. The answer to the abort does not matter.
     """
 
     @property
-    def open(self) -> bool:
+    def is_undecided(self) -> bool:
         """Whether no observation requests an end."""
-        return not (self.committed or self.maybe_committed or self.aborted)
+        return not (self.is_committed or self.may_be_committed or self.is_aborted)
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,11 +218,11 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(pair for pair in self.writes if pair[1].outcome is Outcome.OK)
 
     @property
-    def fate(self) -> Fate:
+    def fate(self) -> TransactionFate:
         """The end of the transaction, according to the answers to its producer."""
         commits = {end.outcome for _, end in self.ends if end.commit}
         if Outcome.OK in commits:
-            return Fate(committed=True)
+            return TransactionFate(is_committed=True)
         if Outcome.UNKNOWN in commits:
-            return Fate(maybe_committed=True)
-        return Fate(aborted=bool(self.ends))
+            return TransactionFate(may_be_committed=True)
+        return TransactionFate(is_aborted=bool(self.ends))

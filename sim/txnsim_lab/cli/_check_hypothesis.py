@@ -14,7 +14,7 @@ from txnsim.errors import ConfigError
 from txnsim.files import problem_of, read_given
 
 if TYPE_CHECKING:
-    from txnsim_lab.scenario.hypothesis import Judged
+    from txnsim_lab.scenario.hypothesis import FileVerdict
 
 NOT_REPRODUCED_STATUS = 1
 MISUSE = 2
@@ -73,7 +73,7 @@ def _read_scenario_text(file_name: str) -> tuple[str, str]:
         raise ConfigError(f"{file_name}: {problem_of(error)}") from None
 
 
-def _print_judged(judged_hypothesis: Judged) -> None:
+def _print_judged(judged_hypothesis: FileVerdict) -> None:
     TERMINAL.line(f"{judged_hypothesis.hypothesis}: {judged_hypothesis.verdict}")
     for judged_run in judged_hypothesis.runs:
         TERMINAL.line(f"  {judged_run.run} (seed {judged_run.seed}): {judged_run.verdict}")

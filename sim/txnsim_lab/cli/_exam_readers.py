@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve_topics(args: argparse.Namespace) -> None:
     from txnsim.cli.serving.long_running import LongRunning
-    from txnsim_lab.exam.readers import expected_topics, library
+    from txnsim_lab.exam.readers import cluster_with_fixture_topics, expected_topics
 
     stop_event = LongRunning.stop_of(args)
     topics = expected_topics(on_disk=False)
-    async with library(port=args.port) as kafka:
+    async with cluster_with_fixture_topics(port=args.port) as kafka:
         if args.expected is not None:
             write_whole(args.expected, _topics_as_json(topics), error_prefix="--expected")
         ready_facts = {"bootstrap": kafka.bootstrap, "topics": len(topics)}

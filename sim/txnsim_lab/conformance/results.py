@@ -12,7 +12,7 @@ import msgspec
 
 
 class CaseOutcome(StrEnum):
-    """The outcome of one case."""
+    """Whether a broker answered a case as Kafka did, or the case does not apply to it."""
 
     PASSED = "passed"
     DIFFERS = "differs"
@@ -36,7 +36,7 @@ class AnswerDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one case."""
+    """A case, whether the broker passed it, and where its answers differ from Kafka's."""
 
     case: str
     """Name of the case as FILE/NAME."""

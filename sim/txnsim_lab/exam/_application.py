@@ -17,7 +17,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import RetriableError
 from txnsim.client.inspection.topic_reading import ReadRecord, read_topic
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionedRequest, VersionRange
@@ -30,7 +30,7 @@ from txnsim_lab.exam._driver import Answer, Driver, LibraryError
 from txnsim_lab.exam._ledger import Ledger, LedgerEntry, ReportedEnd
 from txnsim_lab.exam._session import DriverSession
 from txnsim_lab.exam.results import MissError, NotAskedError
-from txnsim_lab.exam.targets import TOPICS, Opened
+from txnsim_lab.exam.targets import TOPICS, OpenedTarget
 from txnsim_lab.scenario.practise_situation import VERIFICATION
 from txnsim_lab.target.cluster import Ability
 
@@ -81,7 +81,7 @@ _END_OF_DECISION: Final = {"commit": ReportedEnd.COMMITTED, "abort": ReportedEnd
 class Application(DriverSession):
     """The application of one situation, with its target."""
 
-    def __init__(self, opened: Opened, driver: Driver) -> None:
+    def __init__(self, opened: OpenedTarget, driver: Driver) -> None:
         super().__init__(driver)
         self.target = opened.target
         self.ledger = Ledger()
@@ -678,7 +678,7 @@ class Application(DriverSession):
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         admin = await self.target.admin()
         return await admin.offset_of(
-            TopicPartition(self.name(self.topic), partition), LATEST, isolation
+            TopicPartition(self.name(self.topic), partition), LATEST_TIMESTAMP, isolation
         )
 
     async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:

@@ -64,8 +64,8 @@ async def cut_short(writer: TopicWriter) -> None:
 
 
 @contextlib.asynccontextmanager
-async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
-    """Start a cluster with all topics, and a group that has read them.
+async def cluster_with_fixture_topics(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
+    """Start a cluster with the exam's fixture topics, and a group that has read them.
 
     Args:
         port: First of consecutive ports; 0 picks free ones.
@@ -86,7 +86,7 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
 async def directories() -> dict[str, bytes]:
     """The log directories of a cluster's brokers with all topics, as files by path."""
     files: dict[str, bytes] = {}
-    async with library() as kafka:
+    async with cluster_with_fixture_topics() as kafka:
         cut = await write_fixture(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
             for file in log_dir_of(kafka.cluster, broker_id):

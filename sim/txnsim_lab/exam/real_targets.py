@@ -24,7 +24,7 @@ from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.options import SimulatedClusterOptions
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
 from txnsim_lab.exam.results import NotAskedError
-from txnsim_lab.exam.targets import TOPICS, Opened, create_topic
+from txnsim_lab.exam.targets import TOPICS, OpenedTarget, create_topic
 from txnsim_lab.target.apache import ApacheOptions
 from txnsim_lab.target.cleaning import Leftover
 from txnsim_lab.target.cluster import TargetError
@@ -43,7 +43,7 @@ TRANSACTIONAL_IDS: Final = ("shop", "till", "stall")
 GROUPS: Final = ("g", "readers", "sharers")
 
 
-class _Proxied(RebuiltCluster):
+class _ProxiedTarget(RebuiltCluster):
     """A real cluster behind the proxy, with the operations that faults need."""
 
     def __init__(self, loop: ClusterLoop, injector: Injector) -> None:
@@ -117,7 +117,7 @@ class RealTargets:
         )
 
     @contextlib.asynccontextmanager
-    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
+    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[OpenedTarget]:
         """See ``Targets``.
 
         Raises:
@@ -139,7 +139,7 @@ class RealTargets:
             transactional_ids=[prefix + suffix for suffix in TRANSACTIONAL_IDS],
         )
         loop = ClusterLoop(asyncio.get_running_loop())
-        faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
+        faults = AsyncFaults(_ProxiedTarget(loop, cluster.proxy.injector))
         first_event = len(environment.tracer)
         leftovers: list[Leftover] = []
         try:
@@ -148,7 +148,7 @@ class RealTargets:
             async with real_target(target, on_leftovers=leftovers.extend):
                 for topic_name, partitions in TOPICS.items():
                     await create_topic(target, prefix + topic_name, partitions=partitions)
-                yield Opened(target=target, faults=faults, since=first_event)
+                yield OpenedTarget(target=target, faults=faults, since=first_event)
         except (TargetError, ClientError) as error:  # brokers that did not come back whole
             await self.close()
             raise NotAskedError(f"the cluster: {error}") from None

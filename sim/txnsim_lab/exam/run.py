@@ -14,7 +14,7 @@ from txnsim_lab.exam._driver import Answer, Driver, NoAnswerError
 from txnsim_lab.exam._session import without_repeats
 from txnsim_lab.exam.results import ExamRun, MissError, NotAskedError, Result, SituationOutcome
 from txnsim_lab.exam.situation import Situation
-from txnsim_lab.exam.targets import Opened, SimulatedTargets, Targets
+from txnsim_lab.exam.targets import OpenedTarget, SimulatedTargets, Targets
 from txnsim_lab.target.cluster import TargetError
 
 STORY_LINES_MAX: Final = 80
@@ -122,7 +122,7 @@ class Exam:
         return msgspec.structs.replace(result, seconds=round(loop.time() - start_s, 2))
 
     async def _play_situation(
-        self, situation: Situation, level: int, opened: Opened, driver: Driver
+        self, situation: Situation, level: int, opened: OpenedTarget, driver: Driver
     ) -> Result:
         app = Application(opened, driver)
         add_requests = await app.requests("AddPartitionsToTxn")

@@ -33,7 +33,7 @@ TOPICS: Final = {"t": 2, "input": 2}
 REPLICAS_MAX: Final = 3
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class OpenedTarget(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The target of one situation, and what the exam can observe of it."""
 
     target: Target
@@ -75,7 +75,7 @@ class Targets(Protocol):
 
     def open(
         self, level: int, *, begins_as: str = ""
-    ) -> contextlib.AbstractAsyncContextManager[Opened]:
+    ) -> contextlib.AbstractAsyncContextManager[OpenedTarget]:
         """Open the target of one situation.
 
         Args:
@@ -98,7 +98,7 @@ async def create_topic(
     brokers = target.brokers
     replicas = min(REPLICAS_MAX, brokers)
     assignments = tuple(
-        (index, replicas_from(index % brokers + 1, replicas, brokers=brokers))
+        (index, replicas_from(index % brokers + 1, replicas, broker_count=brokers))
         for index in range(partitions)
     )
     await target.create_topic(
@@ -139,7 +139,7 @@ class SimulatedTargets:
         self.levels: tuple[int, ...] = (0, 1, 2)
 
     @contextlib.asynccontextmanager
-    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
+    async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[OpenedTarget]:
         """See ``Targets``.
 
         Raises:
@@ -156,7 +156,7 @@ class SimulatedTargets:
             trace="brief",
             faults_may_miss=True,  # the exam asks for those that must strike
         ) as kafka:
-            yield Opened(target=simulated_target(kafka), faults=kafka.faults, simulator=kafka)
+            yield OpenedTarget(target=simulated_target(kafka), faults=kafka.faults, simulator=kafka)
 
     async def close(self) -> None:
         """Do nothing: no cluster runs between two situations."""

@@ -49,8 +49,8 @@ class FrameStream:
         "_missing_bytes",
         "_on_backlog_change",
         "_on_frame_end",
+        "_pause_count",
         "_pieces",
-        "_stop_count",
         "_take_frame",
         "backlog_bytes",
         "head_bytes",
@@ -90,26 +90,26 @@ class FrameStream:
         """Missing bytes of the present frame; negative if the rest of the stream is forwarded."""
         self._handling = FrameHandling.PASS
         self._pieces: list[bytes] = []
-        self._stop_count = 0
+        self._pause_count = 0
         self._is_feeding = False
         self._backlog: deque[bytes] = deque()
         self.backlog_bytes = 0
         """Bytes held while the direction is stopped."""
 
     @property
-    def is_stopped(self) -> bool:
-        return self._stop_count > 0
+    def is_paused(self) -> bool:
+        return self._pause_count > 0
 
-    def stop(self) -> None:
-        """Stop forwarding until ``go_on`` has been called once for each ``stop``."""
-        self._stop_count += 1
+    def pause(self) -> None:
+        """Stop forwarding until ``resume`` has been called once for each ``pause``."""
+        self._pause_count += 1
 
-    def go_on(self) -> None:
-        """Undo one ``stop``; the last one continues with the held bytes."""
-        self._stop_count -= 1
-        if self._stop_count or self._is_feeding or not self._backlog:
+    def resume(self) -> None:
+        """Undo one ``pause``; the last one continues with the held bytes."""
+        self._pause_count -= 1
+        if self._pause_count or self._is_feeding or not self._backlog:
             return
-        while self._backlog and not self._stop_count:
+        while self._backlog and not self._pause_count:
             data = self._backlog.popleft()
             self.backlog_bytes -= len(data)
             self.feed(data)
@@ -124,7 +124,7 @@ class FrameStream:
 
     def feed(self, data: bytes) -> None:
         """Take a chunk that the connection has received."""
-        if self._stop_count:
+        if self._pause_count:
             self._backlog.append(data)
             self.backlog_bytes += len(data)
             self._on_backlog_change()
@@ -184,7 +184,7 @@ class FrameStream:
                     self.write(data[start:position])
                     start = position
                 self._on_frame_end()
-            if self.is_stopped:
+            if self.is_paused:
                 break
         if position > start:
             self.write(data if position - start == len(data) else data[start:position])
@@ -194,7 +194,7 @@ class FrameStream:
             self._keep_unread(data[position:])
 
     def _keep_unread(self, unread: bytes) -> None:
-        if not self._stop_count:
+        if not self._pause_count:
             self._frame_beginning = unread
             return
         self._backlog.appendleft(unread)

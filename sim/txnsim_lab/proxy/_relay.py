@@ -101,7 +101,7 @@ class Relay:
         assert transport is not None
         self._connection_name = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
         self._answers.write = transport.write
-        self._requests.stop()
+        self._requests.pause()
         self._listener.note_open(self, self._connection_name)
         self._drive_task(self._open_broker_side(), self._on_open, "connection to a broker")
 
@@ -136,7 +136,7 @@ class Relay:
         elif error is not None:
             self._close_on_error(error)
         elif is_open:
-            self._requests.go_on()
+            self._requests.resume()
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
         """The client has disconnected: unread bytes are dropped, but held requests still reach the
@@ -146,7 +146,7 @@ class Relay:
         if self.broker.transport is None:
             self._listener.forget(self)
         self._requests.forget()
-        self._requests.stop()
+        self._requests.pause()
         self._wake_waiting_request()
         if self._held_count:
             self._is_orphan = True
@@ -159,10 +159,10 @@ class Relay:
         self._broker_is_gone = True
         if self.client.transport is None:
             self._listener.forget(self)
-        if self._answers.is_stopped and not self._answers_are_dropped:
+        if self._answers.is_paused and not self._answers_are_dropped:
             return  # an answer is held; ``_answer_done`` closes
         self._answers.forget()
-        self._requests.stop()
+        self._requests.pause()
         self._wake_waiting_request()
         if exc is None:
             self.client.close()
@@ -178,7 +178,7 @@ class Relay:
         """Break the connection on both sides, as a fault demands; with ``is_reset``, with RST on
         the client's side.
         """
-        self._requests.stop()
+        self._requests.pause()
         self._requests.forget()
         self._wake_waiting_request()
         self.client.close(is_reset=is_reset)
@@ -236,7 +236,7 @@ class Relay:
     def _take_request(self, pieces: list[bytes]) -> None:
         proxied_request, self._request = self._request, None
         assert proxied_request is not None
-        self._requests.stop()
+        self._requests.pause()
         self._held_count += 1
         self._drive_task(
             self._pass_request(proxied_request, b"".join(pieces)),
@@ -287,11 +287,11 @@ class Relay:
             case SubmitOutcome.DROP_ANSWER:
                 proxied_request.answer_fate = LOST_ANSWER
             case SubmitOutcome.THROTTLE:
-                self._requests.stop()
+                self._requests.pause()
                 if proxied_request.is_answered:
                     proxied_request.mute_ms = verdict.throttle_ms
                 else:
-                    self._listener.clock.call_later(verdict.throttle_ms, self._requests.go_on)
+                    self._listener.clock.call_later(verdict.throttle_ms, self._requests.resume)
         self._forward(proxied_request, frame)
         for _ in range(verdict.times):
             self._held_count += 1
@@ -305,7 +305,7 @@ class Relay:
         """Wait for all answers: as in Kafka, the next request is read when the last one has been
         answered.
         """
-        if self._in_flight or self._answers.is_stopped:
+        if self._in_flight or self._answers.is_paused:
             self._all_answered = asyncio.get_running_loop().create_future()
             self._answers.watches_ends = True
             await self._all_answered
@@ -315,7 +315,7 @@ class Relay:
         if error is not None:
             self._close_on_error(error)
         elif goes_on:
-            self._requests.go_on()
+            self._requests.resume()
         self._close_if_done()
 
     def _forward(self, proxied_request: ProxiedRequest, frame: bytes) -> None:
@@ -348,7 +348,7 @@ class Relay:
     async def _answer_here(self, proxied_request: ProxiedRequest, answer: bytes) -> bool:
         """Answer instead of the broker; returns whether the next request may follow."""
         proxied_request.answer_fate = ANSWER_MADE_HERE
-        self._answers.stop()
+        self._answers.pause()
         goes_on = await self._deliver_answer(proxied_request, answer)
         self._answer_done(goes_on, None)
         return goes_on
@@ -454,7 +454,7 @@ class Relay:
                 self.client.transport.writelines(pieces)
             self._answer_ended()
             return
-        self._answers.stop()
+        self._answers.pause()
         self._drive_task(
             self._deliver_answer(proxied_request, b"".join(pieces)),
             self._answer_done,
@@ -476,7 +476,7 @@ class Relay:
             )
         match verdict.outcome:
             case SubmitOutcome.DROP:
-                self._requests.stop()
+                self._requests.pause()
                 return False
             case SubmitOutcome.DISCONNECT:
                 self._break_connection(is_reset=verdict.is_reset)
@@ -494,8 +494,8 @@ class Relay:
         if mute_ms:
             answer = proxied_request.throttled_answer(answer, mute_ms)
             if not proxied_request.mute_ms:
-                self._requests.stop()
-            self._listener.clock.call_later(mute_ms, self._requests.go_on)
+                self._requests.pause()
+            self._listener.clock.call_later(mute_ms, self._requests.resume)
         if verdict.damage is not None:
             answer = proxied_request.damaged_answer(answer, verdict.damage)
         if verdict.slices is not None:
@@ -524,8 +524,8 @@ class Relay:
             self._answers_are_dropped = True
             self._answers.forget()
         else:
-            self._answers.go_on()
-        if self._broker_is_gone and (self._answers_are_dropped or not self._answers.is_stopped):
+            self._answers.resume()
+        if self._broker_is_gone and (self._answers_are_dropped or not self._answers.is_paused):
             self.client.close()
         self._answer_ended()
 
@@ -533,7 +533,7 @@ class Relay:
         """After an answer: wakes a request that waits for it, and closes the connection if it is no
         longer needed.
         """
-        if not self._in_flight and self._all_answered is not None and not self._answers.is_stopped:
+        if not self._in_flight and self._all_answered is not None and not self._answers.is_paused:
             self._wake_waiting_request()
         self._close_if_done()
 

@@ -58,7 +58,7 @@ NOT_REWRITTEN: Final = {
 VERSION_LIMITED: Final = frozenset({*ALWAYS_WITH_ADDRESSES, *ENDPOINTS_AT_END})
 """APIs of which a client must not use a version whose answers the proxy can't decode."""
 
-_ADDRESS_FIELDS: Final = {
+_ADDRESS_FIELDS_BY_API: Final = {
     METADATA: ("brokers", "node_id"),
     DESCRIBE_CLUSTER: ("brokers", "broker_id"),
     FIND_COORDINATOR: ("coordinators", "node_id"),
@@ -137,7 +137,7 @@ def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
     """The addresses of brokers in an answer."""
     if api_key == DESCRIBE_CLUSTER and getattr(message, "endpoint_type", 1) == _CONTROLLERS:
         return ()
-    field_name, id_field = _ADDRESS_FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    field_name, id_field = _ADDRESS_FIELDS_BY_API.get(api_key, ("node_endpoints", "node_id"))
     endpoints = [
         Endpoint(getattr(row, id_field), row.host, row.port)
         for row in getattr(message, field_name, (message,))
@@ -165,7 +165,7 @@ def rewrite_addresses(
         changed_frame = _with_rewritten_end(frame, message, address_of)
         if changed_frame is not None:
             return changed_frame
-    field_name, id_field = _ADDRESS_FIELDS.get(api_key, ("node_endpoints", "node_id"))
+    field_name, id_field = _ADDRESS_FIELDS_BY_API.get(api_key, ("node_endpoints", "node_id"))
     if hasattr(message, field_name):
         message = replace(
             message,

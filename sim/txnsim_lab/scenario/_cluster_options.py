@@ -69,14 +69,14 @@ def _releases_of(run: Run) -> tuple[str, ...]:
     return () if run.as_version is None else (run.as_version,)
 
 
-def new_topic(topic_name: str, topic: Topic, *, brokers: int) -> TopicToCreate:
+def new_topic(topic_name: str, topic: Topic, *, broker_count: int) -> TopicToCreate:
     """The topic, with the leaders that the story declares for its partitions."""
-    replicas = topic.replication_factor or min(REPLICAS_MAX, brokers)
+    replicas = topic.replication_factor or min(REPLICAS_MAX, broker_count)
     return TopicToCreate(
         name=topic_name,
         assignments=tuple(
-            (index, replicas_from(leader, replicas, brokers=brokers))
-            for index, leader in enumerate(leaders_of(topic, brokers=brokers))
+            (index, replicas_from(leader, replicas, broker_count=broker_count))
+            for index, leader in enumerate(leaders_of(topic, broker_count=broker_count))
         ),
         configs={key: configs.text(value) for key, value in topic.configs.items()},
     )
@@ -94,8 +94,8 @@ def topic_of(cluster_act: ClusterAct) -> Topic:
     )
 
 
-def leaders_of(topic: Topic, *, brokers: int) -> tuple[int, ...]:
+def leaders_of(topic: Topic, *, broker_count: int) -> tuple[int, ...]:
     """The broker that leads each partition when the topic is created."""
     return topic.leaders or tuple(
-        partition_index % brokers + 1 for partition_index in range(topic.partitions)
+        partition_index % broker_count + 1 for partition_index in range(topic.partitions)
     )

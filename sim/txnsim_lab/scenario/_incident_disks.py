@@ -17,7 +17,7 @@ from typing import Final
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.replicated import describe_batch
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage.log_dir import ReplicaCut, log_dir_files_in_steps
 from txnsim.storage.metadata_files import MetaProperties
 from txnsim.txn.log_format import encode_batch
@@ -128,7 +128,7 @@ class WrittenCluster:
             [entry],
             finalized_version=TransactionVersion.TV_2,
             now_ms=self.now_ms,
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
         assigned = assign(batch, base_offset=offset, leader_epoch=log.leader_epoch)
         self._append(log, assigned)
@@ -155,18 +155,18 @@ class WrittenCluster:
             self._write_broker(directory / f"broker-{broker}", broker) for broker in BROKERS
         )
 
-    def _write_broker(self, path: Path, broker: int) -> Path:
+    def _write_broker(self, path: Path, broker_id: int) -> Path:
         replicas = [
             ReplicaCut.of_log(log, topic_id=_topic_id(partition.topic))
             for partition, log in sorted(self._logs.items())
         ]
         meta = MetaProperties(
             cluster_id=_CLUSTER_ID,
-            node_id=broker,
-            directory_id=uuid.uuid5(uuid.NAMESPACE_OID, f"broker-{broker}"),
+            node_id=broker_id,
+            directory_id=uuid.uuid5(uuid.NAMESPACE_OID, f"broker-{broker_id}"),
         )
         write_stored_files(
-            path, run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=broker))
+            path, run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=broker_id))
         )
         return path
 
@@ -181,7 +181,9 @@ class WrittenCluster:
 
 
 def _new_log(partition: TopicPartition) -> PartitionLog:
-    return PartitionLog(topic_partition=partition, config=LogConfig(rules=LATEST), leader_epoch=0)
+    return PartitionLog(
+        topic_partition=partition, config=LogConfig(rules=LATEST_RULES), leader_epoch=0
+    )
 
 
 def _topic_id(topic: str) -> uuid.UUID:

@@ -49,7 +49,7 @@ class Pruning:
         self._taken: set[DocumentPath] = set()
         self._names: set[str] = set()
         """Names that the removed parts had declared."""
-        self._strangers: set[str] = set()
+        self._unchecked_actors: set[str] = set()
         """Actors whose ``plays`` is wrong: their calls are not checked."""
         self._lacks_declarations = False
 
@@ -80,7 +80,7 @@ class Pruning:
             return True
         match path:
             case (("steps" | "cure") as part, int(index), "call", *_):
-                return self.document[part][index]["call"].get("who") in self._strangers
+                return self.document[part][index]["call"].get("who") in self._unchecked_actors
             case _:
                 return False
 
@@ -120,7 +120,7 @@ class Pruning:
         else:
             self.document[part].pop(name, None)
         if part == "actors" and (not keys or keys[0] == "plays"):
-            self._strangers.add(name)
+            self._unchecked_actors.add(name)
 
     def _remove_from_step(self, part: str, index: int, keys: Sequence[Any]) -> None:
         steps = self.document.get(part)

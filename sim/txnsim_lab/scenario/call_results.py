@@ -40,7 +40,7 @@ class StoryFailedError(TxnsimError):
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call."""
+    """How an actor's call ended: its error, the offset of its record, whether it is in doubt."""
 
     error: str = NONE
     """Kafka's name of the error, ``NONE``, or ``CONNECTION_LOST``."""

@@ -25,13 +25,13 @@ from txnsim_lab.scenario.driver_commands import (
     Back,
     Command,
     Drive,
-    Failed,
     Go,
     Input,
     Order,
     PlannedStep,
     RunEnded,
-    Stopped,
+    RunFailed,
+    RunStopped,
     encode,
     to_command,
     to_order,
@@ -60,10 +60,10 @@ class DriverChannel(Protocol):
         ...
 
 
-class Kept(Protocol):
+class CheckpointStore(Protocol):
     """Checkpoints of the run, which it can return to."""
 
-    kept: int
+    checkpoint_count: int
 
     def keep(self) -> bool:
         """Make a checkpoint; True when the run has returned to it."""
@@ -81,7 +81,7 @@ class Kept(Protocol):
 class DrivenPace:
     """The pace of a driven run: it stops before steps and obeys the driver's commands."""
 
-    def __init__(self, channel: DriverChannel, order: Order, checkpoints: Kept) -> None:
+    def __init__(self, channel: DriverChannel, order: Order, checkpoints: CheckpointStore) -> None:
         self._channel = channel
         self._given = GivenInputs(order.inputs)
         self._left: int | None = 0 if order.paused else None
@@ -93,7 +93,7 @@ class DrivenPace:
     @property
     def checkpoint_count(self) -> int:
         """Number of earlier stops that the run can return to."""
-        return self._checkpoints.kept
+        return self._checkpoints.checkpoint_count
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:
         """Do the inputs for this step; then, if a stop is due, wait for commands."""
@@ -138,10 +138,10 @@ class DrivenPace:
             except (ClientError, ConfigError, StoryFailedError) as failed:
                 self._tell_failure(str(failed))
             self.inputs.append(Input(before=step.number, step=command.step))
-            self._judge(running_story.environment.tracer)
+            self._record_reached_goal(running_story.environment.tracer)
 
     def _ask(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
-        stop_message = Stopped(
+        stop_message = RunStopped(
             next=step,
             back=self.checkpoint_count,
             inputs=tuple(self.inputs),
@@ -152,7 +152,7 @@ class DrivenPace:
         command: Command = to_command(self._channel.hear())
         return command
 
-    def _judge(self, tracer: Tracer) -> None:
+    def _record_reached_goal(self, tracer: Tracer) -> None:
         """Records in the trace that the next goal of the lesson is reached, if it is."""
         if not self._goals:
             return
@@ -163,7 +163,7 @@ class DrivenPace:
 
     def _tell_failure(self, error: str) -> None:
         """Report an input's error, then return to the checkpoint before the input."""
-        self._channel.send(encode(Failed(error=error)))
+        self._channel.send(encode(RunFailed(error=error)))
         self._checkpoints.back(1)
 
     def take_back(self, reason: str) -> None:
@@ -187,7 +187,7 @@ def make(channel: Channel) -> None:
     run_driven(channel, Checkpoints())
 
 
-def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
+def run_driven(channel: DriverChannel, checkpoints: CheckpointStore) -> None:
     """Play one run as the driver commands; after its end the driver may still go back."""
     order = to_order(channel.hear())
     driver = DrivenPace(channel, order, checkpoints)
@@ -197,7 +197,7 @@ def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
         )
         run_result = run_in_virtual_time(scenario_run, seed=order.seed, pace=driver)
     except Exception as error:  # noqa: BLE001 - a bug in a story is the answer to the one who asked
-        channel.send(encode(Failed(error=f"{type(error).__name__}: {error}")))
+        channel.send(encode(RunFailed(error=f"{type(error).__name__}: {error}")))
         return
     if driver.inputs and FAILED_VERDICT in run_result.verdict.observed:
         driver.take_back(run_result.verdict.because[0])

@@ -69,7 +69,7 @@ class Back(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 Command = Go | Drive | Back
 
 
-class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class RunStopped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The run waits for a command."""
 
     next: PlannedStep
@@ -92,13 +92,13 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     error: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class RunFailed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The run could not be played."""
 
     error: str
 
 
-State = Stopped | RunEnded | Failed
+State = RunStopped | RunEnded | RunFailed
 to_order: Final = msgspec.msgpack.Decoder(Order).decode
 to_command: Final = msgspec.msgpack.Decoder(Command).decode
 to_state: Final = msgspec.msgpack.Decoder(State).decode

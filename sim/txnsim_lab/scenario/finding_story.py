@@ -514,14 +514,14 @@ class _StoryWriter:
     def _init(self) -> None:
         self._call(_PRODUCER, "init-producer-id")
 
-    def _begin(self, records: int, *, with_others: bool = True) -> None:
+    def _begin(self, record_count: int, *, with_others: bool = True) -> None:
         """Begin a transaction and write its records."""
         others = self._others if with_others else []
         self._call(_PRODUCER, "begin")
         partitions = [str(partition) for partition in (self._partition, *others)]
         self._call(_PRODUCER, "add-partitions", partitions=partitions)
-        if records:
-            self._produce(records)
+        if record_count:
+            self._produce(record_count)
         for partition in others:
             self._written += 1
             value = f"record {self._written}"
@@ -534,10 +534,10 @@ class _StoryWriter:
         self._call(_PRODUCER, "add-partitions", partitions=partition)
         self._call(_PRODUCER, "produce", partition=partition, value="elsewhere")
 
-    def _produce(self, records: int, **fields: Any) -> None:
-        count = min(records, RECORDS_MAX)
-        if count < records:
-            self._guess(f"{count} of {records:,} records are enough")
+    def _produce(self, record_count: int, **fields: Any) -> None:
+        count = min(record_count, RECORDS_MAX)
+        if count < record_count:
+            self._guess(f"{count} of {record_count:,} records are enough")
         values = [f"record {self._written + number}" for number in range(1, count + 1)]
         self._written += count
         self._end_offset += count
@@ -613,8 +613,8 @@ class _StoryWriter:
     def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
         self._add("cluster", {"do": do, **fields}, only=only)
 
-    def _move_coordinator(self, broker: int, *, only: str | None = "armed") -> None:
-        move: dict[str, Any] = {"coordinator-of": self._id, "to": broker}
+    def _move_coordinator(self, broker_id: int, *, only: str | None = "armed") -> None:
+        move: dict[str, Any] = {"coordinator-of": self._id, "to": broker_id}
         self._cluster("move-leader", only=only, **move)
 
     def _advance(self, duration: str) -> None:

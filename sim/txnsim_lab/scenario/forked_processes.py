@@ -46,7 +46,7 @@ class ProcessEndedError(Exception):
     """The process at the other end has ended."""
 
 
-class _Forked:
+class _ForkedProcess:
     """A helper process that was forked from this process; it has the methods of ``Popen`` that we
     need.
     """
@@ -87,7 +87,7 @@ class ForkServer:
         self._module = module
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | _Forked | None = None
+        self._process: subprocess.Popen[bytes] | _ForkedProcess | None = None
         self._is_closed = False
 
     def begin(self) -> Child:
@@ -139,7 +139,7 @@ class ForkServer:
             pid = os.fork()
             if pid:
                 child_end.close()
-                self._control, self._process = parent_end, _Forked(pid)
+                self._control, self._process = parent_end, _ForkedProcess(pid)
                 return
             status = 1
             try:
@@ -293,7 +293,7 @@ class Checkpoints:
     """
 
     def __init__(self) -> None:
-        self.kept = 0
+        self.checkpoint_count = 0
         """Number of checkpoints to return to."""
 
     def keep(self) -> bool:
@@ -307,7 +307,7 @@ class Checkpoints:
         pid = os.fork()
         if pid == 0:
             asyncio._set_running_loop(loop)  # which asyncio keeps by process
-            self.kept += 1
+            self.checkpoint_count += 1
             return False
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
@@ -321,8 +321,10 @@ class Checkpoints:
         Raises:
             ValueError: There are fewer checkpoints.
         """
-        if not 1 <= checkpoint_count <= min(self.kept, CHECKPOINTS_BACK_MAX):
-            raise ValueError(f"{self.kept} moments are kept, {checkpoint_count} back was asked for")
+        if not 1 <= checkpoint_count <= min(self.checkpoint_count, CHECKPOINTS_BACK_MAX):
+            raise ValueError(
+                f"{self.checkpoint_count} moments are kept, {checkpoint_count} back was asked for"
+            )
         os._exit(_BACK_STATUS + checkpoint_count - 1)
 
 

@@ -32,7 +32,7 @@ class HypothesisVerdict(StrEnum):
     IMPOSSIBLE = "impossible"
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened in a run: an event in the cluster, or an act of a client."""
 
     at_ms: int
@@ -66,12 +66,12 @@ class RunOfIt(msgspec.Struct, frozen=True, kw_only=True):
     """
     answered: str
     """The unexpected error, by Kafka's name; empty if there was none."""
-    decisive: tuple[Happened, ...]
+    decisive: tuple[RunEvent, ...]
     nearest: Nearest | None = None
     """For an impossible run: what happens if the refusal is expected."""
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class FileVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on a file: the least favourable verdict of its runs."""
 
     hypothesis: str
@@ -79,7 +79,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunOfIt, ...]
 
 
-def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
+def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> FileVerdict:
     """Play every run as it is declared. With several seeds, the first one that reproduces the
     hypothesis counts.
 
@@ -99,7 +99,7 @@ def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
     verdict = next(
         possible_verdict for possible_verdict in verdict_order if possible_verdict in verdicts
     )
-    return Judged(hypothesis=scenario.name, verdict=verdict, runs=runs)
+    return FileVerdict(hypothesis=scenario.name, verdict=verdict, runs=runs)
 
 
 def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
@@ -173,7 +173,7 @@ def _judge_run(run_result: RunResult, seed: int) -> RunOfIt:
         because=decisive_verdict.because,
         answered=run_result.answered,
         decisive=tuple(
-            Happened(at_ms=story_sentence.at_ms, who=story_sentence.who, text=story_sentence.text)
+            RunEvent(at_ms=story_sentence.at_ms, who=story_sentence.who, text=story_sentence.text)
             for story_sentence in run_result.story[-EVENTS_MAX:]
         ),
     )

@@ -16,7 +16,7 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
     TransactionListing,
 )
-from txnsim.client.members.share import Shared
+from txnsim.client.members.share import ShareAnswers
 from txnsim.client.reactions import UNSAID
 from txnsim.client.tracing import ClientTrace
 from txnsim.runtime.environment import Clock
@@ -334,7 +334,7 @@ class Recorder:
         self,
         who: str,
         group: str,
-        poll_result: Shared,
+        poll_result: ShareAnswers,
         *,
         isolation: Isolation,
         delivery_limit: int | None,

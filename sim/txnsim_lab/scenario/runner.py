@@ -59,7 +59,7 @@ class JudgesResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one run."""
+    """The verdict of one run of a scenario, beside the expected one, with its history and trace."""
 
     scenario: str
     anomaly: str

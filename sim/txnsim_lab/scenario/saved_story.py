@@ -34,14 +34,14 @@ def story_with_inputs(
     without_faults = msgspec.structs.replace(situation, take="disarmed")
     words_of_others = {*scenario.words} - {*situation.words}
     steps: list[Any] = []
-    played = 0
+    played_step_count = 0
     for step in scenario.steps:
         if scenario.belongs(step, situation):
-            while pending_inputs and pending_inputs[0].before <= played:
+            while pending_inputs and pending_inputs[0].before <= played_step_count:
                 steps.append(_step_without_only(read_step(pending_inputs.popleft().step)))
             if not pending_inputs:
                 break
-            played += 1
+            played_step_count += 1
             steps.append(_keep_parts_of_run(_step_without_only(step), words_of_others))
         elif scenario.belongs(step, without_faults):  # it waits where this run had given up
             steps.append(

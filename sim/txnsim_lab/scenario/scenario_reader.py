@@ -225,7 +225,7 @@ def _check_head(scenario: Scenario) -> Problems:
     for run_name, topic in scenario.topics.items():
         if topic.leaders and len(topic.leaders) != topic.partitions:
             yield ("topics", run_name, "leaders"), f"expected {topic.partitions}, one per partition"
-        for player_index, leader_id in enumerate(leaders_of(topic, brokers=scenario.brokers)):
+        for player_index, leader_id in enumerate(leaders_of(topic, broker_count=scenario.brokers)):
             if not 1 <= leader_id <= scenario.brokers:
                 yield (
                     ("topics", run_name, "leaders", player_index),
@@ -474,8 +474,8 @@ class _ScenarioChecks:
             for situation in scenario.situations
         )
 
-    def _check_broker(self, path: DocumentPath, broker: int | None) -> Problems:
-        if broker is not None and not 1 <= broker <= self._scenario.brokers:
+    def _check_broker(self, path: DocumentPath, broker_id: int | None) -> Problems:
+        if broker_id is not None and not 1 <= broker_id <= self._scenario.brokers:
             yield path, f"there are brokers 1 to {self._scenario.brokers}"
 
     def _check_cluster(self, path: DocumentPath, cluster_act: ClusterAct) -> Problems:

@@ -238,7 +238,7 @@ async def open_story(
         for declared_name, topic in scenario.topics.items():
             brokers = min(target.brokers, scenario.brokers)
             try:
-                await target.create_topic(new_topic(declared_name, topic, brokers=brokers))
+                await target.create_topic(new_topic(declared_name, topic, broker_count=brokers))
             except TargetError as error:
                 raise ConfigError(f"{scenario.name}: {error}") from None
         running_story = RunningStory(scenario, situation, target, recorder)

@@ -403,7 +403,7 @@ async def _apply_cluster_act(
         case "create-topic":
             brokers = min(target.brokers, running_story.scenario.brokers)
             await target.create_topic(
-                new_topic(required(cluster_act.topic), topic_of(cluster_act), brokers=brokers)
+                new_topic(required(cluster_act.topic), topic_of(cluster_act), broker_count=brokers)
             )
         case "delete-topic":
             await target.delete_topic(required(cluster_act.topic))

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.releases import release_named
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
@@ -202,7 +202,7 @@ def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
         planned_act.step.get("cluster", {}).get("as-version") for planned_act in plan.acts
     } - {None}
     rules_of_releases = (
-        [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
+        [LATEST_RULES] if world.as_version is None else [release_named(world.as_version).rules]
     )
     rules_of_releases += [release_named(switch_name).rules for switch_name in sorted(upgrades)]
     for switch_name in Rules.documentation():

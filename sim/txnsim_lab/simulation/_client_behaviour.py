@@ -24,7 +24,7 @@ class RunSetup(msgspec.Struct, frozen=True, kw_only=True):
     features: frozenset[str]
     partitions: tuple[str, ...]
     """Partitions of the topics, as ``t-0``."""
-    brokers: int
+    broker_count: int
     is_v2: bool
     """Whether the cluster begins with transactions v2."""
     ids: tuple[str, ...]
@@ -152,7 +152,7 @@ def _produce(
         unit.call("produce", habit="plain-records", plain=True, **call_fields)
         return False
     if run_setup.has("wrong-broker") and dice.happens(0.15):
-        broker = dice.pick(range(1, run_setup.brokers + 1))
+        broker = dice.pick(range(1, run_setup.broker_count + 1))
         unit.call("produce", habit="wrong-broker", broker=broker, once=True, **call_fields)
         return False
     if run_setup.has("other-identity") and dice.happens(0.2):

@@ -18,7 +18,7 @@ import msgspec
 from txnsim.api.registry import shipped_apis
 from txnsim.metadata.config_keys import TOPIC_CONFIGS, config_keys
 from txnsim.metadata.group_configs import GROUP_CONFIGS
-from txnsim.releases import LATEST, REFERENCE, release_named
+from txnsim.releases import LATEST_RULES, REFERENCE, release_named
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim.wire.apis import APIS, api_name
 from txnsim.wire.codec import request_class
@@ -396,7 +396,7 @@ def _values_of(config: str) -> list[str]:
         return ["INFO", "1000"]
     default = config_key.default
     if default is None and config_key.broker_name is not None:
-        default = config_keys("broker", LATEST)[config_key.broker_name].default
+        default = config_keys("broker", LATEST_RULES)[config_key.broker_name].default
     bounds = [int(bound) for bound in (config_key.minimum, config_key.maximum) if bound is not None]
     return [
         default or "",

@@ -41,7 +41,7 @@ def has_disturber(run_setup: RunSetup) -> bool:
 
 
 def _pick_broker(dice: Dice, run_setup: RunSetup) -> int:
-    return dice.pick(range(1, run_setup.brokers + 1))
+    return dice.pick(range(1, run_setup.broker_count + 1))
 
 
 def _outage_ms(dice: Dice) -> int:
@@ -112,7 +112,7 @@ def _lagging_replica(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedStep
 
 
 def _reassign(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
-    broker_ids = range(1, run_setup.brokers + 1)
+    broker_ids = range(1, run_setup.broker_count + 1)
     replicas = dice.pick_several(broker_ids, dice.pick_weighted(defaults.REPLICA_COUNTS))
     partition = dice.pick(
         (*run_setup.partitions, f"__transaction_state@{dice.pick(run_setup.ids)}")

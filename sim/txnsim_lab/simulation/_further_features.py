@@ -228,11 +228,11 @@ def _actors(tracks: Iterable[Track]) -> Iterator[StepBody]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
-def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
+def _group_moves(dice: Dice, broker_count: int, groups: Sequence[str]) -> Iterator[Act]:
     """Move the coordinators of groups between brokers."""
     for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         partition = f"__consumer_offsets@{dice.pick(groups)}"
-        new_leader = dice.pick(range(1, brokers + 1))
+        new_leader = dice.pick(range(1, broker_count + 1))
         step: StepBody = {
             "cluster": {"do": "move-leader", "partition": partition, "to": new_leader}
         }
@@ -252,9 +252,9 @@ def _replicated_partitions(
     )
 
 
-def _moves_while_held(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iterator[Act]:
+def _moves_while_held(dice: Dice, broker_count: int, partitions: Sequence[str]) -> Iterator[Act]:
     """Moves leaders, as in a rolling restart, while one background step is held."""
-    broker_ids = range(1, brokers + 1)
+    broker_ids = range(1, broker_count + 1)
     for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         rule_id, partition, new_leader = f"held.{unit_number}", dice.pick(partitions), 0
         held_step = _held_match(
@@ -273,14 +273,14 @@ def _moves_while_held(dice: Dice, brokers: int, partitions: Sequence[str]) -> It
         )
 
 
-def _held_match(dice: Dice, broker: int, held_request: str) -> StepBody:
+def _held_match(dice: Dice, broker_id: int, held_request: str) -> StepBody:
     """The match of a fault rule: a broker's loading, or its requests or responses to peers."""
     if held_request == "load":
-        return {"point": "coordinator.load", "broker": broker}
+        return {"point": "coordinator.load", "broker": broker_id}
     fault_point = (
         "peer.request" if held_request == "Fetch" or dice.happens(0.5) else "peer.response"
     )
-    return {"point": fault_point, "api": held_request, "source": f"broker/{broker}"}
+    return {"point": fault_point, "api": held_request, "source": f"broker/{broker_id}"}
 
 
 def _fully_replicated(dice: Dice, world: World) -> World:
@@ -384,9 +384,9 @@ def _can_join_produces(earlier_act: Act, later_act: Act, leaders: Mapping[str, i
     without unusual fields.
     """
     calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
-    is_usual = {"who", "do", "partition", "value", "key", "beside"}
+    usual_fields = {"who", "do", "partition", "value", "key", "beside"}
     if earlier_act.unit != later_act.unit or any(
-        call.get("do") != "produce" or not call.keys() <= is_usual for call in calls
+        call.get("do") != "produce" or not call.keys() <= usual_fields for call in calls
     ):
         return False
     first_partition, second_partition = (call["partition"] for call in calls)
@@ -405,7 +405,9 @@ def _join_produces(earlier_act: Act, later_act: Act) -> Act:
 
 
 def _as_replaced_member(dice: Dice, track: Track) -> Track:
-    """A producer that sometimes commits with its member's first identity."""
+    """Commit positions sometimes with the generation and member id that the member had first, as a
+    replaced member would.
+    """
 
     def with_first_identity(act: Act) -> Act:
         call = act.step.get("call", {})
@@ -467,11 +469,11 @@ def _soon_out_of_sync(dice: Dice, world: World) -> World:
     return msgspec.structs.replace(world, settings={**world.settings, **lag_ms})
 
 
-def _late_followers(dice: Dice, brokers: int, partitions: Sequence[str]) -> Iterator[Act]:
+def _late_followers(dice: Dice, broker_count: int, partitions: Sequence[str]) -> Iterator[Act]:
     """Delay the answers to followers, to one of them so much that it leaves the ISR again and
     again. The leader moves between the others, and a former leader does not fetch for a while.
     """
-    broker_ids = range(1, brokers + 1)
+    broker_ids = range(1, broker_count + 1)
     for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         rule_prefix, partition = f"late.{unit_number}", dice.pick(partitions)
         slow_broker = dice.pick(broker_ids)
@@ -508,16 +510,16 @@ def _delayed_fetch_answer(rule_id: str, delay_ms: int, **rule_match: str) -> Ste
     return {"arm": {**rule_fields, "action": {"do": "delay", "delay_ms": delay_ms}}}
 
 
-def _held_fetch(rule_id: str, broker: int) -> StepBody:
-    rule_fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker}"}
+def _held_fetch(rule_id: str, broker_id: int) -> StepBody:
+    rule_fields = {"point": "peer.request", "api": "Fetch", "source": f"broker/{broker_id}"}
     return {"arm": {"id": rule_id, **rule_fields, "action": {"do": "hold"}}}
 
 
-def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
+def _trouble_acts(dice: Dice, broker_count: int) -> Iterator[Act]:
     for unit_number in range(1, dice.pick_weighted(defaults.DISTURBANCE_COUNTS) + 1):
         rule_fields: StepBody = {
             "id": f"step.{unit_number}",
-            "broker": dice.pick(range(1, brokers + 1)),
+            "broker": dice.pick(range(1, broker_count + 1)),
         }
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for after_ms, step in trouble(dice, rule_fields):
@@ -525,9 +527,9 @@ def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
             pause_ms = 0
 
 
-def _upgrade(dice: Dice, brokers: int, newest_release: str) -> Iterator[Act]:
+def _upgrade(dice: Dice, broker_count: int, newest_release: str) -> Iterator[Act]:
     """Upgrade the brokers one after the other: each stops, and starts as the newer release."""
-    for broker in range(1, brokers + 1):
+    for broker in range(1, broker_count + 1):
         restart: StepBody = {"do": "start", "broker": broker, "as-version": newest_release}
         for cluster_act, pause_choices in (
             ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
@@ -585,7 +587,7 @@ def _run_setup(plan: Plan) -> RunSetup:
             for topic_name, partition_count in partition_counts
             for partition_index in range(partition_count)
         ),
-        brokers=plan.world.brokers,
+        broker_count=plan.world.brokers,
         is_v2=plan.world.mode.startswith("TV2"),
         ids=tuple(sorted({*_actor_fields(plan, "transactional-id").values()})) or ("nobody",),
         groups=tuple(plan.groups),
@@ -626,7 +628,9 @@ def _amid_faults(dice: Dice, run_setup: RunSetup) -> Iterator[Act]:
 
 
 def _trouble(dice: Dice, run_setup: RunSetup, rule_id: str) -> TimedSteps:
-    yield from trouble(dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.brokers + 1))})
+    yield from trouble(
+        dice, {"id": rule_id, "broker": dice.pick(range(1, run_setup.broker_count + 1))}
+    )
 
 
 def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
@@ -634,12 +638,12 @@ def _to_internal_topics(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSte
         f"__transaction_state@{transactional_id}" for transactional_id in run_setup.ids
     ]
     internal_partitions += [f"__consumer_offsets@{group}" for group in run_setup.groups]
-    yield from _care(dice, dice.pick(internal_partitions), run_setup.brokers)
+    yield from _care(dice, dice.pick(internal_partitions), run_setup.broker_count)
 
 
-def _care(dice: Dice, partition: str, brokers: int) -> TimedSteps:
+def _care(dice: Dice, partition: str, broker_count: int) -> TimedSteps:
     """Maintenance of a partition that loses no data."""
-    broker_ids = range(1, brokers + 1)
+    broker_ids = range(1, broker_count + 1)
     cluster_act: StepBody = {"do": dice.pick(defaults.MAINTENANCE_ACTS), "partition": partition}
     match cluster_act["do"]:
         case "clean" | "delete-old":

@@ -64,7 +64,7 @@ def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  
             for topic_name, topic in topics.items()
             for partition_index in range(topic["partitions"])
         ),
-        brokers=brokers,
+        broker_count=brokers,
         is_v2=mode.startswith("TV2"),
         ids=("a1", "a2", "x1", "x2"),
         inputs=tuple(topics),
@@ -131,15 +131,15 @@ def _older_releases(as_version: str | None, mode: str) -> list[str]:
     ]
 
 
-def _draw_topic(dice: Dice, brokers: int) -> StepBody:
-    replicas = min(brokers, dice.pick_weighted(defaults.REPLICA_COUNTS))
+def _draw_topic(dice: Dice, broker_count: int) -> StepBody:
+    replicas = min(broker_count, dice.pick_weighted(defaults.REPLICA_COUNTS))
     partition_count = dice.pick_weighted(defaults.PARTITION_COUNTS)
-    first_leader = dice.pick(range(brokers))
+    first_leader = dice.pick(range(broker_count))
     topic: StepBody = {
         "partitions": partition_count,
         "replication-factor": replicas,
         "leaders": [
-            (first_leader + partition_index) % brokers + 1
+            (first_leader + partition_index) % broker_count + 1
             for partition_index in range(partition_count)
         ],
     }
@@ -151,14 +151,14 @@ def _draw_topic(dice: Dice, brokers: int) -> StepBody:
     return {**topic, "configs": configs} if configs else topic
 
 
-def _draw_settings(dice: Dice, brokers: int) -> StepBody:
+def _draw_settings(dice: Dice, broker_count: int) -> StepBody:
     """Draw the settings of the cluster, mainly of its internal topics."""
     settings: StepBody = {
         "broker.session.timeout.ms": dice.pick((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
     }
     for topic in ("transaction.state.log", "offsets.topic"):
-        replicas = min(brokers, dice.pick_weighted(defaults.REPLICA_COUNTS))
+        replicas = min(broker_count, dice.pick_weighted(defaults.REPLICA_COUNTS))
         settings[f"{topic}.replication.factor"] = replicas
         settings[f"{topic}.num.partitions"] = dice.pick_weighted(defaults.INTERNAL_PARTITION_COUNTS)
         if topic == "transaction.state.log":

@@ -29,7 +29,7 @@ from txnsim.errors import ClientError, ConfigError, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.loggers import before_first_line
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
@@ -119,7 +119,7 @@ class CoverageCell(msgspec.Struct, frozen=True, order=True):
 
 
 class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run."""
+    """What a run from a seed did: findings, acts, the cells it covered, and its history."""
 
     findings: tuple[Finding, ...]
     acts: tuple[PlayedAct, ...]
@@ -922,7 +922,7 @@ def _newest_group(
     """The group and the switches of its newest coordinator; None if no broker has loaded the group,
     or it is of another type.
     """
-    newest_epoch, group, rules = -1, None, LATEST
+    newest_epoch, group, rules = -1, None, LATEST_RULES
     for broker in cluster.brokers.values():
         for shard in broker.groups.shards():
             found_group = shard.find(group_id)

@@ -67,26 +67,26 @@ class Tally:
     """Totals over the rows of a batch."""
 
     def __init__(self) -> None:
-        self.seeds = 0
-        self.acts = 0
-        self.committed = 0
-        self.struck = 0
+        self.seed_count = 0
+        self.act_count = 0
+        self.commit_count = 0
+        self.cluster_act_count = 0
         self.virtual_ms = 0
         self.cpu_ms = 0
         self.cells: Counter[CoverageCell] = Counter()
-        self.failed: list[Row] = []
+        self.failed_rows: list[Row] = []
 
     def add(self, row: Row) -> None:
         """Add the row of one seed."""
-        self.seeds += 1
-        self.acts += row.acts
-        self.committed += row.committed
-        self.struck += row.struck
+        self.seed_count += 1
+        self.act_count += row.acts
+        self.commit_count += row.committed
+        self.cluster_act_count += row.struck
         self.virtual_ms += row.virtual_ms
         self.cpu_ms += row.cpu_ms
         self.cells.update(dict(row.cells))
         if row.kinds:
-            self.failed.append(row)
+            self.failed_rows.append(row)
 
     @property
     def idle(self) -> str | None:
@@ -94,10 +94,10 @@ class Tally:
         missing_parts = [
             part_name
             for part_name, part_count in (
-                ("no seed was played", self.seeds),
+                ("no seed was played", self.seed_count),
                 ("no call was answered", sum(self.cells.values())),
-                ("no transaction was committed", self.committed),
-                ("nothing was done to a cluster", self.struck),
+                ("no transaction was committed", self.commit_count),
+                ("nothing was done to a cluster", self.cluster_act_count),
             )
             if not part_count
         ]

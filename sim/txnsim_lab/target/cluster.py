@@ -160,19 +160,19 @@ class Target(Protocol):
 
     # Brokers
 
-    async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
+    async def kill(self, broker_id: int, *, lose_unflushed: bool = False) -> None:
         """Kill a broker; with ``lose_unflushed`` it loses unflushed data, as in a power failure."""
 
-    async def stop(self, broker: int) -> None:
+    async def stop(self, broker_id: int) -> None:
         """Stop a broker with a controlled shutdown."""
 
-    async def start(self, broker: int, *, as_version: str | None = None) -> None:
+    async def start(self, broker_id: int, *, as_version: str | None = None) -> None:
         """Start a stopped or killed broker again, as another release if one is given."""
 
-    async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
+    async def isolate(self, broker_id: int, *, from_clients: bool = False) -> None:
         """Isolate a broker from the others."""
 
-    async def heal(self, broker: int) -> None:
+    async def heal(self, broker_id: int) -> None:
         """Undo ``isolate``."""
 
     async def age(self, transactional_id: str, epoch: int) -> None:
@@ -213,9 +213,11 @@ class Target(Protocol):
         ...
 
 
-def replicas_from(leader: int, replicas: int, *, brokers: int) -> tuple[BrokerId, ...]:
+def replicas_from(leader_id: int, replica_count: int, *, broker_count: int) -> tuple[BrokerId, ...]:
     """The replicas of a partition: its leader, then the brokers with the following numbers."""
-    return tuple(BrokerId((leader - 1 + distance) % brokers + 1) for distance in range(replicas))
+    return tuple(
+        BrokerId((leader_id - 1 + distance) % broker_count + 1) for distance in range(replica_count)
+    )
 
 
 def require_ability(abilities: frozenset[Ability], ability: Ability, act: str) -> None:

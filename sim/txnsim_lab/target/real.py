@@ -165,7 +165,7 @@ class RealTarget:
     async def _wait_for_in_sync(self, topic_name: str) -> None:
         async def is_in_sync() -> bool:
             (topic,) = (await self._cluster.refresh((topic_name,))).topics
-            return topic.led and all(
+            return topic.is_led and all(
                 set(partition.isr) == set(partition.replicas) for partition in topic.partitions
             )
 
@@ -376,32 +376,32 @@ class RealTarget:
         assert self._processes is not None, "who is able to do this has them"
         return self._processes
 
-    async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
+    async def kill(self, broker_id: int, *, lose_unflushed: bool = False) -> None:
         if lose_unflushed:
             require_ability(self.abilities, Ability.INSIDE, "lose what a broker has not flushed")
-        await self._own_processes(Ability.BROKERS, "kill").kill(broker)
+        await self._own_processes(Ability.BROKERS, "kill").kill(broker_id)
 
-    async def stop(self, broker: int) -> None:
-        await self._own_processes(Ability.BROKERS, "stop").shut_down(broker)
+    async def stop(self, broker_id: int) -> None:
+        await self._own_processes(Ability.BROKERS, "stop").shut_down(broker_id)
 
-    async def start(self, broker: int, *, as_version: str | None = None) -> None:
+    async def start(self, broker_id: int, *, as_version: str | None = None) -> None:
         if as_version is not None:
             require_ability(self.abilities, Ability.INSIDE, "start a broker as another release")
-        await self._own_processes(Ability.BROKERS, "start").start_again(broker)
+        await self._own_processes(Ability.BROKERS, "start").start_again(broker_id)
 
         async def is_registered() -> bool:
             await self._cluster.refresh()
             broker_ids = {broker.broker_id for broker in self._cluster.view.brokers}
-            return broker in broker_ids
+            return broker_id in broker_ids
 
-        await self._wait_until(is_registered, f"broker {broker} is there again")
+        await self._wait_until(is_registered, f"broker {broker_id} is there again")
 
-    async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
-        del broker, from_clients
+    async def isolate(self, broker_id: int, *, from_clients: bool = False) -> None:
+        del broker_id, from_clients
         require_ability(self.abilities, Ability.INSIDE, "isolate")
 
-    async def heal(self, broker: int) -> None:
-        del broker
+    async def heal(self, broker_id: int) -> None:
+        del broker_id
         require_ability(self.abilities, Ability.INSIDE, "heal")
 
     async def age(self, transactional_id: str, epoch: int) -> None:

@@ -91,7 +91,7 @@ class SimulatedTarget:
         topic = metadata.image.topics.get(name)
         replicas = 1 if topic is None else len(topic.partitions[0].replicas)
         assignments = tuple(
-            replicas_from(leader, replicas, brokers=self.brokers) for leader in leaders
+            replicas_from(leader, replicas, broker_count=self.brokers) for leader in leaders
         )
         _raise_if_refused(name, self.cluster.grow_topic(name, partition_count, assignments or None))
         self._say(f"topic {name} has {partition_count} partitions now")
@@ -161,20 +161,20 @@ class SimulatedTarget:
 
     # Brokers
 
-    async def kill(self, broker: int, *, lose_unflushed: bool = False) -> None:
-        await self.cluster.kill_broker(BrokerId(broker), lose_unflushed=lose_unflushed)
+    async def kill(self, broker_id: int, *, lose_unflushed: bool = False) -> None:
+        await self.cluster.kill_broker(BrokerId(broker_id), lose_unflushed=lose_unflushed)
 
-    async def stop(self, broker: int) -> None:
-        await self.cluster.stop_broker(BrokerId(broker))
+    async def stop(self, broker_id: int) -> None:
+        await self.cluster.stop_broker(BrokerId(broker_id))
 
-    async def start(self, broker: int, *, as_version: str | None = None) -> None:
-        await self.cluster.start_broker(BrokerId(broker), as_version=as_version)
+    async def start(self, broker_id: int, *, as_version: str | None = None) -> None:
+        await self.cluster.start_broker(BrokerId(broker_id), as_version=as_version)
 
-    async def isolate(self, broker: int, *, from_clients: bool = False) -> None:
-        self.cluster.isolate(BrokerId(broker), from_clients=from_clients)
+    async def isolate(self, broker_id: int, *, from_clients: bool = False) -> None:
+        self.cluster.isolate(BrokerId(broker_id), from_clients=from_clients)
 
-    async def heal(self, broker: int) -> None:
-        self.cluster.heal(BrokerId(broker))
+    async def heal(self, broker_id: int) -> None:
+        self.cluster.heal(BrokerId(broker_id))
 
     async def age(self, transactional_id: str, epoch: int) -> None:
         """Let an idle id continue at an epoch; an unknown id is initialized first."""

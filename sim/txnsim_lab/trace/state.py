@@ -177,10 +177,10 @@ def _clear(state: TraceState) -> None:
         served.clear()
 
 
-def _log(leader: int, payload: Payload) -> dict[str, Any]:
+def _log(leader_id: int, payload: Payload) -> dict[str, Any]:
     """A log as its leader's snapshot shows it; omitted offsets are 0."""
     return {
-        "leader": leader,
+        "leader": leader_id,
         "epoch": payload["epoch"],
         "replicas": payload.get("replicas", 0),
         "start": payload.get("start", 0),

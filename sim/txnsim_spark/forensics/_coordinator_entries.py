@@ -93,7 +93,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     """
     owing: tuple[CoordinatorEntry, ...] = ()
     """Entries of transactions that are decided but not completed, sorted by transactional id."""
-    partitions: int = 0
+    partition_count: int = 0
     """Number of partitions of ``__transaction_state``, as far as it is known."""
     missing: tuple[int, ...] = ()
     """Partitions that no directory holds."""
@@ -111,12 +111,12 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
         """Whether no log is missing or damaged: then an id that is missing here has no entry
         anywhere.
         """
-        return self.partitions > 0 and not self.missing and not self.damaged
+        return self.partition_count > 0 and not self.missing and not self.damaged
 
     @property
     def gap(self) -> str:
         """The missing partitions in words; empty if complete."""
-        if not self.partitions:
+        if not self.partition_count:
             return "the directories hold no partition of __transaction_state"
         sentences = []
         if self.missing:
@@ -206,7 +206,7 @@ def coordinators_of(
         forgotten=forgotten,
         decisions=_last_decisions(all_entries) if decisions is None else decisions,
         owing=tuple(sorted(owing_entries, key=lambda entry: entry.newest.transactional_id)),
-        partitions=partition_count,
+        partition_count=partition_count,
         missing=tuple(sorted(frozenset(range(partition_count)) - present_partitions)),
         damaged=frozenset(damaged),
         cut_off=cut_off or {},

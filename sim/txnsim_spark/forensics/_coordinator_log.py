@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
@@ -185,14 +185,14 @@ def _decode_records(stored_batch: StoredBatch, partition: int) -> Iterator[TxnRe
     single_record = only_record(stored_batch.batch_bytes, stored_batch.header)
     if single_record is not None:
         key, value = single_record
-        decoded_entry = decode_record(key, value, release_rules=LATEST)
+        decoded_entry = decode_record(key, value, release_rules=LATEST_RULES)
         if decoded_entry is not None:
             yield _txn_record(decoded_entry, partition, stored_batch.header.base_offset)
         return
     for record in iter_records(stored_batch.batch_bytes):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
-        decoded_entry = decode_record(record.key, record.value, release_rules=LATEST)
+        decoded_entry = decode_record(record.key, record.value, release_rules=LATEST_RULES)
         if (
             decoded_entry is not None
         ):  # a version that is not known: coordinators pass it over as well

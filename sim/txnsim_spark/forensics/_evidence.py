@@ -184,7 +184,7 @@ def evidence_of(
         snapshot_offset=state.seeded_from,
         start_batch=replica_basis.start_batch,
         coordinator=CoordinatorEvidence(
-            partitions=coordinators.partitions,
+            partitions=coordinators.partition_count,
             missing=coordinators.missing,
             damaged=tuple(sorted(coordinators.damaged)),
             cut_off=dict(sorted(coordinators.cut_off.items())),
@@ -277,7 +277,7 @@ def _doubts_on_other_replicas(replica_basis: ReplicaBasis) -> Doubts:
 
 
 def _doubts_on_coordinators(opinion: Opinion, coordinators: Coordinators) -> Doubts:
-    if not coordinators.partitions:
+    if not coordinators.partition_count:
         yield Status.INCOMPLETE, coordinators.gap
         return
     if coordinators.missing:

@@ -44,7 +44,7 @@ def complete_coordinators(
     partition_count = max({*state_assignments, *brokers_by_partition}) + 1
     return msgspec.structs.replace(
         coordinators,
-        partitions=partition_count,
+        partition_count=partition_count,
         missing=tuple(
             partition
             for partition in range(partition_count)

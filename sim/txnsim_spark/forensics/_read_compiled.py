@@ -42,7 +42,7 @@ ReadPiece = tuple[SegmentStart, RowsOrNote]
 
 
 class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of reading a replica."""
+    """The open transactions of a replica, and irregularities of its segments."""
 
     opened: Mapping[int, OpenTxn]
     """Producer id -> its open transaction."""
@@ -84,14 +84,16 @@ def _only_log_read(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
 
 
 def replica_job(
-    states: Sequence[ReplicaState], *, cores: int
+    states: Sequence[ReplicaState], *, core_count: int
 ) -> EngineJob[tuple[SegmentFile, ...], ReplicaRead]:
     """A job that reads the unread parts of replicas; large segments in sections if several cores
     share them.
     """
     return EngineJob(
         tasks=divide_evenly(
-            [state.unread_parts for state in states], cores=cores, may_divide=cores > 1
+            [state.unread_parts for state in states],
+            core_count=core_count,
+            may_divide=core_count > 1,
         ),
         read=_read_pieces,
         join=partial(
@@ -167,9 +169,12 @@ def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> I
             continue
         begin_of_segment = (segment.base_offset, 0)
         yield begin_of_segment, unpack_fragments(segment_memory.fragments)
-        for gap_begin, gap_end in segment_memory.gaps:
+        for gap_start_offset, gap_end in segment_memory.gaps:
             gap = Note(
-                kind=NoteKind.GAP, file=segment.path, from_offset=gap_begin, to_offset=gap_end
+                kind=NoteKind.GAP,
+                file=segment.path,
+                from_offset=gap_start_offset,
+                to_offset=gap_end,
             )
             yield begin_of_segment, gap
 

@@ -199,7 +199,7 @@ class _DumpedReplica:
         return max([*end_offsets, self.snapshot_offset or 0])
 
     @property
-    def read(self) -> bool:
+    def is_dumped(self) -> bool:
         """Whether the text has more of it than names of files."""
         return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
 
@@ -438,7 +438,7 @@ def _is_understood(
     if reading.incomplete or reading.errors:
         return False
     replicas = longest_replicas.values()
-    if not all(replica.read for replica in replicas) or any(
+    if not all(replica.is_dumped for replica in replicas) or any(
         _invalid_offset(replica) is not None for replica in replicas
     ):
         return False
@@ -593,7 +593,7 @@ def _missing_of_partitions(
     never_read = [
         str(topic_partition)
         for topic_partition, replica in longest_replicas.items()
-        if not replica.read
+        if not replica.is_dumped
     ]
     if never_read:
         yield f"Everything of {', '.join(never_read)}: only names of files are in the text."

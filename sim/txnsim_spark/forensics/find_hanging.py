@@ -342,7 +342,7 @@ class Reading:
             )
         )
         reads_by_replica = self._engine.results_of(
-            compiled.replica_job(unread, cores=self._engine.cores(engine_kind)), engine_kind
+            compiled.replica_job(unread, core_count=self._engine.cores(engine_kind)), engine_kind
         )
         states_without_result = {
             replica_state.replica.path: replica_state
@@ -499,7 +499,7 @@ class Reading:
             scanned=len(read_sizes),
             scanned_bytes=sum(read_sizes),
             with_spark=self._engine.has_used_spark,
-            transaction_log_partitions=coordinators.partitions,
+            transaction_log_partitions=coordinators.partition_count,
             transaction_log_gap=coordinators.gap,
             cut_off=(
                 *(cut_off.text for cut_off in cut_offs if cut_off),

@@ -168,7 +168,7 @@ class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class Owed(msgspec.Struct, frozen=True, kw_only=True):
+class UncompletedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that its coordinator has decided and not completed."""
 
     transactional_id: str
@@ -225,7 +225,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ]
     findings: Annotated[tuple[Finding, ...], meaning("Every open transaction, oldest write first.")]
     partitions: tuple[PartitionFigures, ...]
-    owed: tuple[Owed, ...]
+    owed: tuple[UncompletedTransaction, ...]
     source: Source
 
     def with_verdicts(self, *verdicts: OpenTxnStatus) -> tuple[Finding, ...]:
@@ -233,7 +233,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """The conditions of a search."""
+    """What a search takes as given: times, the timeout limit, where repair commands are sent."""
 
     as_of_ms: int
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
@@ -524,7 +524,9 @@ def figures_of(
     )
 
 
-def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
+def owed_by(
+    coordinators: Coordinators, findings: Sequence[Finding]
+) -> tuple[UncompletedTransaction, ...]:
     """Transactions that are decided and not completed, with the partitions that await
     their marker.
     """
@@ -541,7 +543,7 @@ def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Ow
             if (newest_record.producer_id, partition) in open_producers_and_partitions
         ]
         owed.append(
-            Owed(
+            UncompletedTransaction(
                 transactional_id=newest_record.transactional_id,
                 producer_id=newest_record.producer_id,
                 producer_epoch=newest_record.producer_epoch,

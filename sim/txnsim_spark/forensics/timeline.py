@@ -386,14 +386,14 @@ def _stay_events(txn: PartitionTxn, paired_decisions: _Decisions) -> Iterator[Ev
     )
 
 
-def _record_count_text(records: int) -> str:
-    match records:
+def _record_count_text(record_count: int) -> str:
+    match record_count:
         case 0:
             return "last record; the cleaner has taken it"
         case 1:
             return "the only record"
         case _:
-            return f"last of {records} records"
+            return f"last of {record_count} records"
 
 
 def _stay_event(

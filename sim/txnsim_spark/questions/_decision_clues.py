@@ -95,11 +95,13 @@ class ClueReader:
             for _, start_offset in log.state.ends.epochs
         )
 
-    def _coordinator_epoch(self, coordinator: int | None, verdict: AuditVerdict) -> int | None:
+    def _coordinator_epoch(
+        self, coordinator_partition: int | None, verdict: AuditVerdict
+    ) -> int | None:
         """The leader epoch of the coordinator's partition at a decision, or at a marker without
         one; None if no coordinator knows the producer.
         """
-        epochs = self._epochs_of(coordinator)
+        epochs = self._epochs_of(coordinator_partition)
         if not epochs:
             return None
         if verdict.decision is not None:
@@ -107,56 +109,61 @@ class ClueReader:
             epoch_numbers = [
                 epoch for epoch, start_offset in epochs if start_offset <= decision_offset
             ]
-        elif coordinator is not None and verdict.markers:
+        elif coordinator_partition is not None and verdict.markers:
             marker_ms = verdict.markers[0].at_ms
             epoch_numbers = [
                 epoch
                 for epoch, start_offset in epochs
-                if self._began_before(coordinator, start_offset, marker_ms)
+                if self._began_before(coordinator_partition, start_offset, marker_ms)
             ]
         else:
             return None
         return epoch_numbers[-1] if epoch_numbers else epochs[0][0]
 
-    def _has_moved_twice(self, coordinator: int | None, written_ms: int | None) -> bool:
+    def _has_moved_twice(self, coordinator_partition: int | None, written_ms: int | None) -> bool:
         """Whether the coordinator's partition got two leaders between two of its records, and a
         record was written to a partition meanwhile: its entry may have been cut off.
         """
-        if coordinator is None or written_ms is None:
+        if coordinator_partition is None or written_ms is None:
             return False
-        epochs = self._epochs_of(coordinator)
+        epochs = self._epochs_of(coordinator_partition)
         return any(
-            later_epoch > epoch + 1 and self._is_between(coordinator, later_start, written_ms)
+            later_epoch > epoch + 1
+            and self._is_between(coordinator_partition, later_start, written_ms)
             for (epoch, _), (later_epoch, later_start) in pairwise(epochs)
         )
 
-    def _is_between(self, coordinator: int, offset: int, written_ms: int) -> bool:
+    def _is_between(self, coordinator_partition: int, offset: int, written_ms: int) -> bool:
         """Whether a time lies between those of a coordinator's record and of the one before it."""
-        before_ms, after_ms = self._times_around(coordinator, offset)
+        before_ms, after_ms = self._times_around(coordinator_partition, offset)
         return (before_ms is None or before_ms <= written_ms + SKEW_MS) and (
             after_ms is None or after_ms >= written_ms - SKEW_MS
         )
 
-    def _began_before(self, coordinator: int, start_offset: int, at_ms: int) -> bool:
+    def _began_before(self, coordinator_partition: int, start_offset: int, at_ms: int) -> bool:
         """Whether a leader epoch of the coordinator's partition has a record before a time."""
-        _, first_ms = self._times_around(coordinator, start_offset)
+        _, first_ms = self._times_around(coordinator_partition, start_offset)
         return first_ms is not None and first_ms <= at_ms
 
-    def _times_around(self, coordinator: int, offset: int) -> tuple[int | None, int | None]:
+    def _times_around(
+        self, coordinator_partition: int, offset: int
+    ) -> tuple[int | None, int | None]:
         """Times of the coordinator's last record below an offset, and of the first one from there
         on; None without one.
         """
-        topic_partition = coordinator, offset
+        topic_partition = coordinator_partition, offset
         if topic_partition not in self._times:
-            query = queries.NEIGHBOURS.format(coordinator=coordinator, offset=offset)
+            query = queries.NEIGHBOURS.format(coordinator=coordinator_partition, offset=offset)
             (row,) = self._tables.rows(query)
             self._times[topic_partition] = row["before_ms"], row["after_ms"]
         return self._times[topic_partition]
 
-    def _epochs_of(self, coordinator: int | None) -> tuple[tuple[int, int], ...]:
-        if coordinator is None:
+    def _epochs_of(self, coordinator_partition: int | None) -> tuple[tuple[int, int], ...]:
+        if coordinator_partition is None:
             return ()
-        log = self._logs.by_partition.get(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
+        log = self._logs.by_partition.get(
+            TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition)
+        )
         return () if log is None else log.state.ends.epochs
 
 
@@ -196,7 +203,7 @@ def _batch_of(row: Mapping[str, Any]) -> ProducerBatch:
         producer_epoch=row["producer_epoch"],
         is_control=row["is_control"],
         is_commit=row["control_type"] == "commit",
-        records=row["records"],
+        record_count=row["records"],
         max_timestamp_ms=row["max_timestamp_ms"],
         leader_epoch=row["leader_epoch"],
     )

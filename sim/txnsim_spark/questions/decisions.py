@@ -131,7 +131,9 @@ class _Audit:
     def run(
         self, logs: AuditedLogs, open_transactions: Sequence[Finding], builder: ReportBuilder
     ) -> list[TopicPartition]:
-        """Judge, count and find; returns the partitions whose other replicas differ."""
+        """Compare decisions and markers of these logs, and add the verdicts to ``builder``. Returns
+        the partitions whose replicas hold different markers.
+        """
         self._progress("reading decisions and markers")
         tables = decision_tables(self._engine, logs, self._on_problem)
         reaches = _Reaches(logs, tables)
@@ -235,11 +237,11 @@ class _Reaches:
             reach_by_coordinator.values(), logs.missing_coordinators
         )
 
-    def of_coordinator(self, coordinator: int | None) -> LogReach:
+    def of_coordinator(self, coordinator_partition: int | None) -> LogReach:
         """The reach of a coordinator's log; None for a producer that no log knows."""
-        if coordinator is None:
+        if coordinator_partition is None:
             return self.of_unknown_ids
-        return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator))
+        return self.of_partition(TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition))
 
     def of_partition(self, topic_partition: TopicPartition) -> LogReach:
         log = self._logs.by_partition.get(topic_partition)

@@ -173,15 +173,15 @@ def scan_fragments(
 
 @compile_function
 def _fragment_row(
-    slots: Any, fragments: Any, fragment_count: int, producer: int, fragment_limit: int
+    slots: Any, fragments: Any, fragment_count: int, producer_id: int, fragment_limit: int
 ) -> int:
     """The number of the producer's fragment; if it is new, ``fragment_count``, which is entered
     into the table; -1 if there is no room for a new one.
     """
     slot_mask = slots.shape[0] - 1
-    slot = np.int64((np.uint64(producer) * _HASH_FACTOR) >> _HASH_SHIFT) & slot_mask
+    slot = np.int64((np.uint64(producer_id) * _HASH_FACTOR) >> _HASH_SHIFT) & slot_mask
     while slots[slot] >= 0:
-        if fragments[slots[slot], PRODUCER] == producer:
+        if fragments[slots[slot], PRODUCER] == producer_id:
             return int(slots[slot])
         slot = (slot + 1) & slot_mask
     if fragment_count == fragment_limit:
@@ -198,9 +198,9 @@ def enter_fragments(slots: Any, fragments: Any, fragment_count: int) -> None:
 
 
 @compile_function
-def _begin_fragment(fragment: Any, producer: int, offset: int) -> None:
+def _begin_fragment(fragment: Any, producer_id: int, offset: int) -> None:
     fragment[:] = -1
-    fragment[PRODUCER] = producer
+    fragment[PRODUCER] = producer_id
     fragment[FIRST_OFFSET] = offset
     for column in (BATCHES, RECORDS, BYTES, COMMITS, ABORTS, OPEN_RECORDS):
         fragment[column] = 0

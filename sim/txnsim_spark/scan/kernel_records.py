@@ -152,7 +152,7 @@ def record_rows(
         Number of filled rows; 0 at the end.
     """
     filled_rows = 0
-    filled_bytes = 0
+    key_value_bytes = 0
     batch_number, record_number, position = resume_at[0], resume_at[1], resume_at[2]
     while batch_number < len(starts):
         end = ends[batch_number]
@@ -164,7 +164,7 @@ def record_rows(
         ):
             record_number = counts[batch_number]
         while record_number < counts[batch_number]:
-            if filled_rows == rows.shape[0] or filled_bytes >= bytes_max:
+            if filled_rows == rows.shape[0] or key_value_bytes >= bytes_max:
                 resume_at[0], resume_at[1], resume_at[2] = batch_number, record_number, position
                 return filled_rows
             record_start = position
@@ -176,7 +176,7 @@ def record_rows(
                 record_start,
                 position - record_start,
             )
-            filled_bytes += max(rows[filled_rows, KEY_SIZE], 0) + max(
+            key_value_bytes += max(rows[filled_rows, KEY_SIZE], 0) + max(
                 rows[filled_rows, VALUE_SIZE], 0
             )
             filled_rows += 1

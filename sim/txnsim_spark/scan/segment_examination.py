@@ -44,7 +44,7 @@ NON_MARKER_CONTROLS_MAX: Final = 20
 
 
 class SegmentExamination(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of examining a segment."""
+    """The first damage in a segment, its gaps, and the bounds of its sound batches."""
 
     damage: Damage | None
     """The first malformed batch or wrong CRC."""
@@ -71,7 +71,7 @@ class Examiner:
     def __init__(self, limits: ScanLimits = SCAN_LIMITS) -> None:
         self._bounds = limits
         self._buffer = np.empty(limits.piece_bytes, dtype=np.uint8)
-        self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
+        self._rows = np.empty((kernel.BATCH_COLUMNS, limits.rows_max), dtype=np.int64)
         self._folding = FragmentFolding(limits)
         self._path = Path()
         self._start = self._end_position = 0

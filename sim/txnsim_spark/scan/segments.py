@@ -304,11 +304,11 @@ def _listing_error(path: Path) -> str:
 
 
 def _make_replica(
-    log_dir: Path, broker: int, topic_partition: TopicPartition, path: Path
+    log_dir: Path, broker_id: int, topic_partition: TopicPartition, path: Path
 ) -> Replica:
     return Replica(
         log_dir=str(log_dir),
-        broker=broker,
+        broker=broker_id,
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         path=str(path),

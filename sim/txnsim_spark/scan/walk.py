@@ -51,9 +51,9 @@ class ScanLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Memory limits of a scan."""
 
     piece_bytes: int = PIECE_BYTES
-    rows: int = 1 << 14
+    rows_max: int = 1 << 14
     """Rows of a table of batches or endings; the default takes 2 MB."""
-    producers: int = 1 << 16
+    fragments_max: int = 1 << 16
     """Number of fragments that are yielded at once; the default takes 13 MB."""
 
 
@@ -83,7 +83,7 @@ def batch_rows(
     with pieces_of(path, limits.piece_bytes, end_position=end_position) as file:
         position, row_count = start, 0
         stop_reason = kernel.AT_BUFFER_END
-        rows = np.empty((kernel.BATCH_COLUMNS, limits.rows), dtype=np.int64)
+        rows = np.empty((kernel.BATCH_COLUMNS, limits.rows_max), dtype=np.int64)
         while position < file.size:
             piece = file.read(position)
             piece_offset = 0
@@ -238,8 +238,8 @@ class FragmentFolding:
     """Fragments that grow with each piece, and a table of endings."""
 
     def __init__(self, limits: ScanLimits) -> None:
-        self._producers_max = limits.producers
-        self._endings = np.empty((fk.ENDING_COLUMNS, limits.rows), dtype=np.int64)
+        self._producers_max = limits.fragments_max
+        self._endings = np.empty((fk.ENDING_COLUMNS, limits.rows_max), dtype=np.int64)
         self._file_state = np.empty(2, dtype=np.int64)
         self.restart()
 

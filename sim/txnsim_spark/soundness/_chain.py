@@ -38,19 +38,19 @@ Snapshots = Mapping[int, Sequence[SnapshotEntry]]
 
 
 def judge_replica(
-    facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], snapshots: Snapshots
+    replica_facts: ReplicaFacts, segment_parts: Sequence[SegmentPart], snapshots: Snapshots
 ) -> Iterator[Violation]:
     """All violations in a replica.
 
     Args:
-        facts: Facts on the replica.
+        replica_facts: Facts on the replica.
         segment_parts: Parts of its segments, in order of offset; at least one.
         snapshots: Its readable snapshots by offset.
     """
-    cleaned_until = facts.cleaned_until
+    cleaned_until = replica_facts.cleaned_until
     if not cleaned_until and any(segment_part.shows_cleaning for segment_part in segment_parts):
         cleaned_until = UNKNOWN_END  # no checkpoint says how far
-    chain = _Chain(facts, snapshots, cleaned_until)
+    chain = _Chain(replica_facts, snapshots, cleaned_until)
     for segment_part in segment_parts:
         for broken_rule in without_followers(
             segment_part, (*segment_part.broken, *chain.link(segment_part))
@@ -63,7 +63,7 @@ def judge_replica(
                 # A segment whose first batch is torn ends where it begins, and is recovered if the
                 # recovery point is there (LogSegments.values begins with the floor segment).
                 segment_end = max(segment_part.end_offset, segment_part.segment.base_offset + 1)
-                yield facts.finding(broken_rule, segment_end=segment_end)
+                yield replica_facts.finding(broken_rule, segment_end=segment_end)
     if all(segment_part.has_no_batch for segment_part in segment_parts) and any(
         segment_part.is_torn for segment_part in segment_parts
     ):
@@ -75,9 +75,9 @@ def judge_replica(
             found=f"no batch in {size_bytes} bytes",
             expected="at least one batch that can be read",
         )
-        yield facts.finding(broken_rule, segment_end=UNKNOWN_END)
-    for broken_rule in judge_bounds(facts, segment_parts):
-        yield facts.finding(broken_rule, segment_end=UNKNOWN_END)
+        yield replica_facts.finding(broken_rule, segment_end=UNKNOWN_END)
+    for broken_rule in judge_bounds(replica_facts, segment_parts):
+        yield replica_facts.finding(broken_rule, segment_end=UNKNOWN_END)
     for offset in sorted(snapshots):
         if offset > segment_parts[-1].end_offset:
             broken_rule = BrokenRule(
@@ -87,7 +87,7 @@ def judge_replica(
                 found=f"a snapshot at {offset}",
                 expected=f"none behind the end of the log, {segment_parts[-1].end_offset}",
             )
-            yield facts.finding(broken_rule, segment_end=UNKNOWN_END)
+            yield replica_facts.finding(broken_rule, segment_end=UNKNOWN_END)
 
 
 RULES_OF_DAMAGE: Final = frozenset(

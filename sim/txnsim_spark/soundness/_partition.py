@@ -17,7 +17,8 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
     """All violations in each replica and between them.
 
     Args:
-        replicas: By broker, each with at least one part, by offset.
+        replicas: Sorted by broker. Each is its facts and its segment parts in offset order, at
+            least one.
     """
     for facts, segment_parts in replicas:
         directory = Path(facts.replica.path)

@@ -14,7 +14,7 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log.leader_append import Refusal, check_data, check_marker
 from txnsim.log.producer_state import NO_OFFSET, PartitionProducers, ProducerEntry, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import COMMIT, BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
@@ -111,7 +111,7 @@ class Producers:
             is_transactional=bool(row[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
             is_client=self._facts.has_sequences,
             verification=None,
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
 
     def _apply_data(self, row: Row) -> None:
@@ -158,7 +158,7 @@ def _refusal_of_marker(entry: ProducerEntry | None, row: Row) -> Refusal | None:
         producer_epoch=row[kernel.PRODUCER_EPOCH],
         coordinator_epoch=row[kernel.COORDINATOR_EPOCH],
         transaction_version=0,  # by which version it was written, no marker says
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
 
 

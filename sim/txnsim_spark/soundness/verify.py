@@ -55,8 +55,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks of a verification, their totals, and early findings."""
 
     tasks: tuple[tuple[SegmentWork, ...], ...]
-    replicas: int
-    segments: int
+    replica_count: int
+    segment_count: int
     bytes: int
     findings: tuple[Violation, ...]
     """Violations found while planning: checkpoints that can't be read."""
@@ -114,8 +114,8 @@ def plan(
     )
     return Plan(
         tasks=tuple(tasks),
-        replicas=sum(map(len, facts_by_partition.values())),
-        segments=len(segment_works),
+        replica_count=sum(map(len, facts_by_partition.values())),
+        segment_count=len(segment_works),
         bytes=total_bytes,
         findings=tuple(findings),
     )

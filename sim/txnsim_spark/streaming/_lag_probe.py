@@ -21,7 +21,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterMetadata
-from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim.client.offsets import LATEST_TIMESTAMP, FoundOffset
 from txnsim.errors import ClientError
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
@@ -111,7 +111,7 @@ async def probe_partitions(
         cluster_metadata, is_whole_cluster=topics is None
     )
     # The stable offset is asked for first: both only grow, so that the lag is never below zero.
-    latest_requests = dict.fromkeys(partitions, LATEST)
+    latest_requests = dict.fromkeys(partitions, LATEST_TIMESTAMP)
     stable_offsets = await admin.list_offsets(
         latest_requests, isolation=IsolationLevel.READ_COMMITTED
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.wire.batch import Record
@@ -38,7 +38,9 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
     decoded_entry, problem = decode_or_problem(
-        record, partial(decode_record, release_rules=LATEST), partial(_unknown_reason, key, value)
+        record,
+        partial(decode_record, release_rules=LATEST_RULES),
+        partial(_unknown_reason, key, value),
     )
     match decoded_entry:
         case TxnTransition():

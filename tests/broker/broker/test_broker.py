@@ -34,7 +34,7 @@ from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.broker_fault_points import run_when_due
 from txnsim.node.log_events import LogEvents
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -394,7 +394,7 @@ class Bench:
         self.disk = self.gates.disk
         self.log = PartitionLog(
             topic_partition=TP,
-            config=LogConfig(rules=LATEST, producer_id_expiration_ms=1_000),
+            config=LogConfig(rules=LATEST_RULES, producer_id_expiration_ms=1_000),
             leader_epoch=0,
         )
         now_ms = self.clock.now_ms()

@@ -164,12 +164,12 @@ def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:
 # A coordinator's log on its broker; what both coordinators share.
 
 
-def host_of_coordinator_host(groups: GroupApi, broker: int = 1) -> CoordinatorHost:
-    return groups.api.cluster.brokers[BrokerId(broker)].group_host
+def group_host_of(groups: GroupApi, broker_id: int = 1) -> CoordinatorHost:
+    return groups.api.cluster.brokers[BrokerId(broker_id)].group_host
 
 
 async def test_the_log_of_a_partition(groups: GroupApi) -> None:
-    log = host_of_coordinator_host(groups)
+    log = group_host_of(groups)
     end_before = log.high_watermark_of(HOME)
     appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
     assert isinstance(appended, Appended)
@@ -181,7 +181,7 @@ async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
     image = of_two.api.cluster.metadata.image
     topic = image.topics[CONSUMER_OFFSETS_TOPIC]
     elsewhere = next(n for n, partition in enumerate(topic.partitions) if partition.leader != 1)
-    log = host_of_coordinator_host(of_two)
+    log = group_host_of(of_two)
     refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_leader_or_follower
@@ -196,13 +196,13 @@ async def test_too_few_replicas_refuse_a_coordinators_records() -> None:
         brokers=2, offsets_topic_replication_factor=2, min_insync_replicas=2
     ) as groups:
         await groups.api.cluster.stop_broker(BrokerId(2))
-        refused = host_of_coordinator_host(groups).append(HOME, batch(b"v"), guard=SENTINEL)
+        refused = group_host_of(groups).append(HOME, batch(b"v"), guard=SENTINEL)
         assert isinstance(refused, Rejection)
         assert refused.error is E.not_enough_replicas
 
 
 async def test_nothing_is_appended_once_the_directory_has_failed(groups: GroupApi) -> None:
-    log = host_of_coordinator_host(groups)
+    log = group_host_of(groups)
     log.directory_failed()
     refused = log.append(HOME, batch(b"v"))
     assert isinstance(refused, Rejection)

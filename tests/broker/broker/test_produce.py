@@ -36,7 +36,7 @@ from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, PeerTimeoutError
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replication.append_events import AppendEvents
 from txnsim.replication.leader_appends import Commits, LeaderAppends
 from txnsim.runtime.trace import TraceLevel
@@ -494,7 +494,7 @@ class Bench(ReplicaBench):
             ),
             commits=Commits(replicas=node.replicas, purgatory=node.purgatory),
             groups=cast(GroupHost, NoGroups()),
-            rules=LATEST,
+            rules=LATEST_RULES,
         )
 
     async def write(self, *markers: TxnMarker) -> asyncio.Task[WriteTxnMarkersReply]:

@@ -29,7 +29,7 @@ from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.node.peers import Peers
 from txnsim.releases import Fleet
 from txnsim.releases._kafka import RELEASE_2_8
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.environment import Network
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -53,7 +53,7 @@ HOME, OTHER = BrokerId(2), BrokerId(3)
 class Leader:
     """The verification of one broker; coordinators are where a test says."""
 
-    def __init__(self, *, rules: Rules = LATEST, fleet: Fleet | None = None) -> None:
+    def __init__(self, *, rules: Rules = LATEST_RULES, fleet: Fleet | None = None) -> None:
         self.network = RecordingNetwork()
         self.clock = ManualClock()
         self.tracer = Tracer(lambda: 0, strict=True)
@@ -328,7 +328,7 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
     reply(leader.sent[0], tx=coordinator_error)
     errors = await verification
     errors_for_producer = {
-        part: produce_error(error, operation, release_rules=LATEST)
+        part: produce_error(error, operation, release_rules=LATEST_RULES)
         for part, error in errors.items()
     }
     assert errors_for_producer == ({} if answered is None else {P0: answered})
@@ -385,7 +385,7 @@ async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader
 @pytest.mark.parametrize(
     ("rules", "expected", "event"),
     [
-        (LATEST, {}, "txn.verification.skipped"),
+        (LATEST_RULES, {}, "txn.verification.skipped"),
         (
             Rules(verification_follows_peer_version=False),
             {P0: E.network_exception},

@@ -21,7 +21,7 @@ from txnsim.cli.event_log import (
     LEVELS,
     QUIET_MS,
     REASONS_MAX,
-    Floods,
+    FloodFilter,
     LogFormat,
     set_up_logs,
     tell_left_out,
@@ -47,7 +47,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
     monkeypatch.setattr(event_log, "monotonic_ms", clock)
     set_up_logs(level="debug", log_format=LogFormat.JSON)
     yield clock
-    logging.getLogger("asyncio").removeFilter(event_log._floods)
+    logging.getLogger("asyncio").removeFilter(event_log._flood_filter)
     structlog.configure(**config_before)
 
 
@@ -175,7 +175,7 @@ def test_a_log_that_is_set_up_again_counts_anew() -> None:
 
 
 def test_the_memory_of_kinds_has_a_bound() -> None:
-    floods = Floods(Time())
+    floods = FloodFilter(Time())
     for number in range(10 * KINDS_MAX):
         assert floods.admit(("logger", number)) == 0
     assert len(floods._told_ms) <= KINDS_MAX

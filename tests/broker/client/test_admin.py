@@ -83,7 +83,7 @@ async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -
         return broker.metadata(request, leader_id=-1)
 
     broker.handlers[ClientApi.METADATA] = in_turn(without_leader, broker.metadata)
-    assert (await admin.create_topic("t", partitions=2)).led
+    assert (await admin.create_topic("t", partitions=2)).is_led
     outcomes = await admin.create_topics((NewTopic(name="t"),))
     assert outcomes["t"] == CreatedTopic(name="t", partitions=2, replication_factor=1)
 

@@ -130,7 +130,7 @@ async def test_who_is_not_known_again_is_cut_off() -> None:
         await asyncio.sleep(0.01)
         with pytest.raises(AuthenticationError, match="who are you"):
             await connection.request(END)
-        assert not connection.usable
+        assert not connection.is_usable
         await connection.wait_closed()
 
 

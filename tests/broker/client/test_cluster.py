@@ -310,7 +310,7 @@ def test_only_the_old_protocol_adds_partitions_and_only_once() -> None:
     session = initialized_session(1)
     session.begin()
     assert session.touch(P0)
-    assert session.empty
+    assert session.is_empty
     session.note_added_partitions(frozenset({P0}))
     assert not session.touch(P0)
     assert session.has(P0)
@@ -491,7 +491,7 @@ async def test_answers_are_matched_by_correlation_id() -> None:
         connection.close()
         with pytest.raises(ConnectionLostError, match="closed by us"):
             await swallowed
-        assert not connection.usable
+        assert not connection.is_usable
         with pytest.raises(ConnectionLostError):
             connection.send(CONNECTION_END)
 
@@ -510,7 +510,7 @@ async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind(
         assert late.value.error == ErrorCode.request_timed_out
         with pytest.raises(ConnectionLostError, match="was left"):
             await second
-        assert not connection.usable
+        assert not connection.is_usable
         await connection.wait_closed()
 
 
@@ -544,7 +544,7 @@ async def test_bytes_that_are_no_answer_end_the_connection(bytes_: bytes, expect
         connection = await connect(broker)
         with pytest.raises(ClientError, match=expected):
             await connection.request(CONNECTION_END)
-        assert not connection.usable
+        assert not connection.is_usable
 
 
 async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
@@ -602,10 +602,10 @@ def test_lookups() -> None:
 
 
 def test_a_topic_is_led_when_every_partition_is() -> None:
-    assert topic(0, 0).led
-    assert not topic(0, leader=-1).led
-    assert not topic(0, error=3).led
-    assert not topic().led
+    assert topic(0, 0).is_led
+    assert not topic(0, leader=-1).is_led
+    assert not topic(0, error=3).is_led
+    assert not topic().is_led
 
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:

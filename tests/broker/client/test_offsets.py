@@ -7,7 +7,7 @@ from tests.broker.client.test_consumer import offsets
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError, RetriableError
-from txnsim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, FoundOffset, list_offsets
 from txnsim.client.versions import ClientApi
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -22,7 +22,9 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
         found = await list_offsets(
-            cluster, {T0: LATEST, T1: EARLIEST}, isolation=IsolationLevel.READ_COMMITTED
+            cluster,
+            {T0: LATEST_TIMESTAMP, T1: EARLIEST_TIMESTAMP},
+            isolation=IsolationLevel.READ_COMMITTED,
         )
         assert [offset.offset for offset in found.values() if isinstance(offset, FoundOffset)] == [
             5,
@@ -40,7 +42,7 @@ async def test_passing_errors_are_asked_again(error: int) -> None:
         FakeBroker({ClientApi.LIST_OFFSETS: in_turn(offsets(error), offsets(offset=1))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
-        offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        offset = (await list_offsets(cluster, {T0: LATEST_TIMESTAMP}))[T0]
         assert isinstance(offset, FoundOffset)
         assert offset.offset == 1
 
@@ -51,7 +53,7 @@ async def test_errors_belong_to_their_partition(error: int, error_class: type[Cl
         FakeBroker({ClientApi.LIST_OFFSETS: offsets(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        offset = (await list_offsets(cluster, {T0: LATEST_TIMESTAMP}))[T0]
         assert type(offset) is error_class
         code = ErrorCode(error) if error_class is ClientError else ErrorCode.request_timed_out
         assert isinstance(offset, ClientError)

@@ -26,7 +26,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.config_keys import TOPIC_CONFIGS
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -38,7 +38,7 @@ from txnsim.types import (
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
-BROKER_CONFIGS = configs.broker_configs(LATEST)
+BROKER_CONFIGS = configs.broker_configs(LATEST_RULES)
 
 
 def create(

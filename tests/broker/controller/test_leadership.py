@@ -15,7 +15,7 @@ from txnsim.controller.elections import (
     elect_leader,
     elect_unclean,
     rebalance_leaders,
-    resign_leader,
+    reelect_same_leader,
 )
 from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.controller.leadership import (
@@ -171,7 +171,7 @@ def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> N
 def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
     topic_partition = TopicPartition("a", 0)
     image = cluster().with_topic(topic("a", partition(2, epoch=4)))
-    resigned = resign_leader(image, topic_partition)
+    resigned = reelect_same_leader(image, topic_partition)
     assert not isinstance(resigned, Rejection)
     without_leader, with_new_leader = (
         image_of_step.partition(topic_partition) for image_of_step in resigned
@@ -197,7 +197,7 @@ def test_who_is_not_there_can_not_resign() -> None:
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
     ):
-        refused = resign_leader(image, topic_partition)
+        refused = reelect_same_leader(image, topic_partition)
         assert isinstance(refused, Rejection)
         assert refused.error is error
 

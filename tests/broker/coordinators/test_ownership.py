@@ -9,7 +9,7 @@ from tests.support.txn_entries import entry
 from txnsim.coordinators._coordinator_log import append_error
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
 
 
@@ -18,7 +18,7 @@ def nobody() -> Ownership[OwnedPartition]:
         topic=TRANSACTION_STATE_TOPIC,
         kind="txn",
         broker_id=BrokerId(1),
-        partitions=PARTITIONS,
+        partition_count=PARTITIONS,
     )
 
 
@@ -122,7 +122,7 @@ def loading(rules: Rules) -> Ownership[OwnedPartition]:
         topic=TRANSACTION_STATE_TOPIC,
         kind="txn",
         broker_id=BrokerId(1),
-        partitions=50,
+        partition_count=50,
         calls_off_older=rules.unload_calls_off_load,
     )
     ownership.begin_load(LOADED.partition, LOADED.coordinator_epoch)
@@ -135,7 +135,7 @@ LOADED = OwnedPartition(
 
 
 def test_becoming_a_follower_while_loading() -> None:
-    for rules, is_owned in ((LATEST, False), (Rules(unload_calls_off_load=False), True)):
+    for rules, is_owned in ((LATEST_RULES, False), (Rules(unload_calls_off_load=False), True)):
         ownership = loading(rules)
         ownership.unload(3, 5)
         assert ownership.finish_load(LOADED) is is_owned

@@ -26,7 +26,7 @@ from txnsim.group.consumer_group import (
 from txnsim.group.consumer_records import EpochStored, RegexDeleted, SubscriptionDeleted
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, matching_topics, resolve
 from txnsim.metadata.group_configs import GroupIntervals
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.wire.codec import run_to_end
 
 E = ErrorCode
@@ -243,7 +243,7 @@ def test_topics_that_do_not_exist_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("rules", "epoch"),
     [
-        (LATEST, 3),
+        (LATEST_RULES, 3),
         (Rules(another_assignor_is_a_change=False), 2),  # before KAFKA-20434
     ],
 )

@@ -15,7 +15,7 @@ from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, SyncGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.subscription import read_assignment, write_assignment
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 E = ErrorCode
 PROTOCOLS = (("range", SUBSCRIPTION),)
@@ -47,7 +47,7 @@ def assigned_indexes(synced: Any) -> set[int]:
 @pytest.mark.parametrize(
     ("rules", "refused"),
     [
-        (LATEST, E.inconsistent_group_protocol),
+        (LATEST_RULES, E.inconsistent_group_protocol),
         # before KAFKA-20662
         (Rules(malformed_subscription_is_inconsistent=False), E.unknown_server_error),
     ],

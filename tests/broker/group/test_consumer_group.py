@@ -24,7 +24,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import Group, GroupType
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 
 E = ErrorCode
 
@@ -44,7 +44,7 @@ def subscription_record(member_id: str, **fields: Any) -> SubscriptionStored:
     )
 
 
-def with_members(rules: Rules = LATEST) -> ConsumerGroup:
+def with_members(rules: Rules = LATEST_RULES) -> ConsumerGroup:
     group = ConsumerGroup("g", rules)
     for member_id, classic in (
         ("new", None),

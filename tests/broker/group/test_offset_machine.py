@@ -42,7 +42,7 @@ from txnsim.group.records import (
 )
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.types import ProducerId, TopicPartition
 from txnsim.wire.batch import assign, control_batch
 from txnsim.wire.records import Record, build_batch
@@ -279,7 +279,7 @@ def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None
     assert outcome.error is error
 
 
-@pytest.mark.parametrize("rules", [LATEST, Rules(groups_outlive_positions=False)])
+@pytest.mark.parametrize("rules", [LATEST_RULES, Rules(groups_outlive_positions=False)])
 @pytest.mark.parametrize(
     ("shard", "goes"),
     [

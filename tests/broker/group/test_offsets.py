@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txnsim.group._offsets import LATEST, GroupOffsets
+from txnsim.group._offsets import NO_RECORD_LIMIT, GroupOffsets
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import ProducerId, TopicPartition
 
@@ -21,7 +21,7 @@ def commit(
     record_offset: int,
     pid: ProducerId | None = None,
     topic_partition: TopicPartition = P0,
-    replicated: int = LATEST,
+    replicated: int = NO_RECORD_LIMIT,
 ) -> None:
     record = OffsetCommitted(
         group_id="g", topic_partition=topic_partition, position=position, commit_timestamp_ms=1
@@ -31,20 +31,24 @@ def commit(
     )
 
 
-def delete(offsets: GroupOffsets, *, record_offset: int, replicated: int = LATEST) -> None:
+def delete(offsets: GroupOffsets, *, record_offset: int, replicated: int = NO_RECORD_LIMIT) -> None:
     record = OffsetDeleted(group_id="g", topic_partition=P0)
     offsets.apply_delete(record, record_offset=record_offset, high_watermark=replicated)
 
 
 def end(
-    offsets: GroupOffsets, *, marker_offset: int, committed: bool = True, replicated: int = LATEST
+    offsets: GroupOffsets,
+    *,
+    marker_offset: int,
+    committed: bool = True,
+    replicated: int = NO_RECORD_LIMIT,
 ) -> None:
     offsets.apply_marker(
         PID, committed=committed, marker_offset=marker_offset, high_watermark=replicated
     )
 
 
-def position(offsets: GroupOffsets, below: int = LATEST) -> int | None:
+def position(offsets: GroupOffsets, below: int = NO_RECORD_LIMIT) -> int | None:
     committed = offsets.committed_offset("g", P0, record_limit=below)
     return None if committed is None else committed.position
 
@@ -242,7 +246,7 @@ def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
     commit(offsets, 5, record_offset=0, replicated=1)
     delete(offsets, record_offset=1, replicated=1)
     commit(offsets, 6, record_offset=2, replicated=1)
-    offsets.prune(high_watermark=LATEST)
+    offsets.prune(high_watermark=NO_RECORD_LIMIT)
     assert position(offsets) == 6
 
 
@@ -251,7 +255,7 @@ def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
         st.tuples(
             st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=5),
             st.sampled_from((None, PID)),
-            st.sampled_from((0, 3, LATEST)),
+            st.sampled_from((0, 3, NO_RECORD_LIMIT)),
         ),
         max_size=4,
     )

@@ -711,7 +711,7 @@ async def test_the_lock_changes_hands_often_while_there_is_work() -> None:
 
 
 def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
-    """It learnt them at their first use, and two threads that did so at once ended the server by
+    """msgspec learnt types at first use, and two threads that did so at once ended the server by
     SIGSEGV (seen with two requests of a page; three threads that read a rule: 1 of 12 processes).
     """
     assert is_learnt(FaultRule)

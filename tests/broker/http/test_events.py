@@ -29,7 +29,7 @@ from txnsim.http._events import (
     LISTENERS_MAX,
     SILENCE_MS,
     EventRoutes,
-    ReportedRoutes,
+    SimulatedTraceRoutes,
 )
 from txnsim.http.replies import RefusedError
 from txnsim.runtime._trace_encodings import TraceRows
@@ -132,7 +132,7 @@ async def events_heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[s
 
 def routes_of(cluster: VirtualCluster, trace_level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
     cluster.sim.environment.tracer.level = trace_level
-    return ReportedRoutes(cluster.sim)
+    return SimulatedTraceRoutes(cluster.sim)
 
 
 def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:

@@ -31,7 +31,7 @@ def json_log() -> Iterator[None]:
     config_before = structlog.get_config()
     set_up_logs(log_format=LogFormat.JSON)
     yield
-    logging.getLogger("asyncio").removeFilter(event_log._floods)
+    logging.getLogger("asyncio").removeFilter(event_log._flood_filter)
     structlog.configure(**config_before)
 
 

@@ -369,15 +369,15 @@ async def test_a_wait_in_vain_says_why() -> None:
 async def test_a_limit_of_likely_strikes_counts_strikes() -> None:
     state = armed_rule(Pass(), limit=2, probability=0.5)
     state.matched = 10
-    assert not state.spent
+    assert not state.is_spent
     state.begun = 2
-    assert state.spent
+    assert state.is_spent
 
 
 async def test_a_rule_that_waits_for_others_to_pass_is_not_spent() -> None:
     state = armed_rule(Reorder(), limit=1)
     state.matched = 1
-    assert state.spent
+    assert state.is_spent
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     state.held[future] = HeldCrossing(crossing=crossing_of_armed(), hit=-1)
-    assert not state.spent
+    assert not state.is_spent

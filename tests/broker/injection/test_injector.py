@@ -110,7 +110,7 @@ async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
     state = injector.arm(rule(limit=1))
     held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     assert not injector.is_armed
-    assert state.spent
+    assert state.is_spent
     assert injector.cross(crossing(2)) is None
     await asyncio.sleep(0)
     assert injector.release("f") == 1

@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -455,7 +455,9 @@ async def _logged_transitions(
         for position, _ in iter_batches(batch_data)
         for record in read_records(batch_data, position)
         if isinstance(
-            transition := decode_record(record.key or b"", record.value, release_rules=LATEST),
+            transition := decode_record(
+                record.key or b"", record.value, release_rules=LATEST_RULES
+            ),
             TxnTransition,
         )
     ]

@@ -22,7 +22,7 @@ from txnsim.log.leader_append import (
 )
 from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, PartitionProducers, ProducerEntry
 from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import BatchHeader, read_batch_header
 
 NOT_IN_ORDER = 45
@@ -81,7 +81,7 @@ def test_gate(
         producer_id=7,
         producer_epoch=epoch,
         is_verified=is_verified,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert (refusal.error if refusal else None) == error
 
@@ -236,7 +236,7 @@ def test_data(
         is_transactional=transactional,
         is_client=client,
         verification=verification,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -279,7 +279,7 @@ def test_marker(
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_version=tv,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert (refusal.error if refusal else None) == error, row
 
@@ -292,7 +292,7 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
         is_transactional=False,
         is_client=True,
         verification=None,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert refusal is not None
     assert "expected sequence 10, found 12" in refusal.reason
@@ -329,7 +329,7 @@ def test_a_refused_batch_names_its_rule(
         is_transactional=transactional,
         is_client=True,
         verification=verification,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -342,7 +342,11 @@ def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
     producer_entry: ProducerEntry | None, rule: str
 ) -> None:
     refusal = check_gate(
-        producer_entry, producer_id=7, producer_epoch=2, is_verified=False, release_rules=LATEST
+        producer_entry,
+        producer_id=7,
+        producer_epoch=2,
+        is_verified=False,
+        release_rules=LATEST_RULES,
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -401,7 +405,7 @@ def test_a_refused_marker_names_its_rule(
         producer_epoch=epoch,
         coordinator_epoch=0,
         transaction_version=tv,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert refusal is not None
     assert refusal.rule == rule
@@ -488,7 +492,7 @@ def test_a_marker_that_names_the_transaction(
     marker = marker_of(
         start_offset=start_offset, producer_epoch=epoch, coordinator_epoch=coordinator_epoch
     )
-    admitted = admit_marker(producer_entry, LogConfig(rules=LATEST), marker)
+    admitted = admit_marker(producer_entry, LogConfig(rules=LATEST_RULES), marker)
     assert (None if isinstance(admitted, int) else admitted.error) == error
 
 

@@ -18,7 +18,7 @@ from txnsim.log.cleaner import (
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.wire.batch import (
     ABORT,
     COMMIT,
@@ -53,7 +53,7 @@ class Compacted(LogDriver):
 
     def __init__(self, **changes: int | float) -> None:
         config = LogConfig(
-            rules=LATEST,
+            rules=LATEST_RULES,
             roll_bytes=1 << 20,
             is_compacted=True,
             is_deleted=False,
@@ -274,7 +274,7 @@ def test_part_of_a_batch_goes(compression: int) -> None:
 def test_records_without_key_go() -> None:
     """They were written before the topic was compacted."""
     compacted_log = Compacted()
-    compacted_log.log.config = LogConfig(rules=LATEST)
+    compacted_log.log.config = LogConfig(rules=LATEST_RULES)
     assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
     compacted_log.log.config = Compacted().log.config
     compacted_log.put(("a", "1"))
@@ -288,7 +288,7 @@ def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> Compacted:
     segment.
     """
     compacted_log = Compacted()
-    rules = msgspec.structs.replace(LATEST, rounds_leave_no_mark=rounds_leave_no_mark)
+    rules = msgspec.structs.replace(LATEST_RULES, rounds_leave_no_mark=rounds_leave_no_mark)
     compacted = msgspec.structs.replace(compacted_log.log.config, rules=rules)
     compacted_log.put(("a", "1"))
     compacted_log.log.config = LogConfig(rules=rules)
@@ -457,7 +457,7 @@ def epoch_of_copy(compacted_log: Compacted) -> int:
 
 def test_a_marker_that_stays_whole_tells_its_epoch_to_a_copy() -> None:
     compacted_log = Compacted()
-    rules = msgspec.structs.replace(LATEST, last_markers_stay_whole=True)
+    rules = msgspec.structs.replace(LATEST_RULES, last_markers_stay_whole=True)
     compacted_log.log.config = msgspec.structs.replace(compacted_log.log.config, rules=rules)
     compacted_log.send(0, ("a", "1"))
     compacted_log.end(committed=True, epoch=1)
@@ -677,7 +677,7 @@ def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
 # A round that can't remember all keys
 
 
-def two_producers(rules: Rules = LATEST) -> Compacted:
+def two_producers(rules: Rules = LATEST_RULES) -> Compacted:
     """Producers 1 and 2 commit and abort by turns in one segment, and a round of cleaning has room
     for two keys: it ends in the middle.
     """

@@ -12,7 +12,7 @@ from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.local_log import ENOUGH_BYTES, Allowance
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import assign, read_batch_header
 
 SIZE = len(plain())
@@ -30,7 +30,8 @@ FOREVER = -1
 def driver(*batches: int, config: LogConfig | None = None, follow: bool = True) -> LogDriver:
     """A log with batches of one record at these times."""
     log_driver = LogDriver(
-        config or LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER), follow=follow
+        config or LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=FOREVER),
+        follow=follow,
     )
     for stamp in batches:
         log_driver.append(plain(timestamp=stamp))
@@ -69,14 +70,14 @@ def test_a_segment_that_had_its_time_is_followed_by_another() -> None:
         NOW + 9,
         NOW + 11,
         NOW + 12,
-        config=LogConfig(rules=LATEST, segment_ms=10, retention_ms=-1),
+        config=LogConfig(rules=LATEST_RULES, segment_ms=10, retention_ms=-1),
     )
     assert bases(log_driver) == [0, 2]
 
 
 def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
     config = LogConfig(
-        rules=LATEST, segment_ms=1_000, segment_jitter_ms=5_000, retention_ms=FOREVER
+        rules=LATEST_RULES, segment_ms=1_000, segment_jitter_ms=5_000, retention_ms=FOREVER
     )
     stamps = [NOW + 100 * step for step in range(60)]
     log_driver = driver(*stamps, config=config)
@@ -120,7 +121,7 @@ def test_nothing_goes_from_an_empty_log() -> None:
 
 def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
     config = LogConfig(
-        rules=LATEST, roll_bytes=BY_TWO, is_compacted=True, is_deleted=False, retention_ms=0
+        rules=LATEST_RULES, roll_bytes=BY_TWO, is_compacted=True, is_deleted=False, retention_ms=0
     )
     log_driver = driver(*[NOW] * 5, config=config)
     log_driver.log.delete_records_before(3)
@@ -131,7 +132,7 @@ def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
 
 
 def test_segments_go_once_their_youngest_record_is_too_old() -> None:
-    config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
+    config = LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=100)
     log_driver = driver(NOW, NOW + 10, NOW + 5, NOW + 6, NOW + 90, config=config)
     assert log_driver.log.delete_old_segments(NOW + 110) == 0
     # The second segment is older than the first one, and has to wait for it.
@@ -143,7 +144,7 @@ def test_segments_go_once_their_youngest_record_is_too_old() -> None:
 
 def test_where_all_is_too_old_an_empty_segment_remains() -> None:
     log_driver = driver(
-        NOW, NOW, NOW, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
+        NOW, NOW, NOW, config=LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=100)
     )
     assert log_driver.log.delete_old_segments(NOW + 101) == 2
     log = log_driver.log
@@ -155,14 +156,14 @@ def test_where_all_is_too_old_an_empty_segment_remains() -> None:
 
 
 def test_records_without_time_are_as_old_as_their_last_write() -> None:
-    log_driver = driver(-1, config=LogConfig(rules=LATEST, retention_ms=100))
+    log_driver = driver(-1, config=LogConfig(rules=LATEST_RULES, retention_ms=100))
     assert log_driver.log.delete_old_segments(NOW + 100) == 0
     assert log_driver.log.delete_old_segments(NOW + 101) == 1
 
 
 def test_old_segments_go_as_long_as_enough_bytes_remain() -> None:
     config = LogConfig(
-        rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=3 * SIZE
+        rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=3 * SIZE
     )
     log_driver = driver(*[NOW] * 4, config=config)
     assert log_driver.log.delete_old_segments(NOW) == 0, (
@@ -172,13 +173,15 @@ def test_old_segments_go_as_long_as_enough_bytes_remain() -> None:
     assert log_driver.log.delete_old_segments(NOW) == 1
     assert bases(log_driver) == [2, 4]
     log_driver.log.config = LogConfig(
-        rules=LATEST, retention_ms=FOREVER, retention_bytes=3 * SIZE + 1
+        rules=LATEST_RULES, retention_ms=FOREVER, retention_bytes=3 * SIZE + 1
     )
     assert log_driver.log.delete_old_segments(NOW) == 0
 
 
 def test_by_size_all_may_go() -> None:
-    config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=0)
+    config = LogConfig(
+        rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=0
+    )
     log_driver = driver(*[NOW] * 3, config=config)
     assert log_driver.log.delete_old_segments(NOW) == 2
     assert (log_driver.log.log_start_offset, log_driver.log.local.segments.size_bytes) == (3, 0)
@@ -186,7 +189,9 @@ def test_by_size_all_may_go() -> None:
 
 def test_nothing_goes_that_is_not_replicated() -> None:
     log_driver = driver(
-        *[NOW] * 4, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=0), follow=False
+        *[NOW] * 4,
+        config=LogConfig(rules=LATEST_RULES, roll_bytes=BY_TWO, retention_ms=0),
+        follow=False,
     )
     log_driver.log.advance_high_watermark(3)
     assert log_driver.log.delete_old_segments(NOW + 1) == 1
@@ -195,7 +200,7 @@ def test_nothing_goes_that_is_not_replicated() -> None:
 
 def test_what_goes_with_a_segment_and_what_stays() -> None:
     """Aborted transactions and snapshots go, producers and open transactions stay (KIP-360)."""
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200, retention_ms=100))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200, retention_ms=100))
     log_driver.txn(0, pid=1)
     log_driver.end(committed=False, pid=1)
     log_driver.txn(0, pid=2)
@@ -224,7 +229,7 @@ def test_the_log_start_rises_only_to_what_is_replicated() -> None:
 
 
 def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     log_driver.txn(0, pid=1)
     log_driver.end(committed=False, pid=1)
     log_driver.txn(0, pid=2)
@@ -270,7 +275,7 @@ def test_truncation_ends_a_cleaning() -> None:
 
 def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
     """Entries are exchanged by the offset of their marker, not of their first record."""
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     log_driver.txn(0, pid=1)
     log_driver.append(plain())
     log_driver.end(committed=False, pid=1)

@@ -29,7 +29,7 @@ from txnsim.log.local_log import TAIL_BATCHES_MAX
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.unpacking import run_steps
 from txnsim.log.verification import SENTINEL
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.types import IsolationLevel
 from txnsim.wire.batch import assign, control_batch, read_batch_header
 
@@ -728,7 +728,7 @@ def test_the_log_start_rises_with_the_leaders_but_not_past_the_high_watermark() 
 
 def with_segments(*counts: int) -> PartitionLog:
     """A log of which each batch has so many records and a segment of its own."""
-    log = make_log(LogConfig(rules=LATEST, roll_bytes=1, retention_ms=-1))
+    log = make_log(LogConfig(rules=LATEST_RULES, roll_bytes=1, retention_ms=-1))
     for count in counts:
         assert isinstance(append_client(log, plain(count), guard=0, now_ms=NOW), Appended)
     log.advance_high_watermark(log.log_end_offset)

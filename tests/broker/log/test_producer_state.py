@@ -20,14 +20,14 @@ from txnsim.log.producer_state import (
 )
 from txnsim.log.producer_state_manager import STEP_BATCHES, Snapshots
 from txnsim.log.replicated import describe_batch
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import BatchHeader, Record, assign, build_batch, control_batch
 
 DAY = 86_400_000
 
 
 def test_where_a_segment_ends_producers_are_remembered() -> None:
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     for sequence in range(5):
         log_driver.data(sequence)
     assert [offset for offset, _ in log_driver.log.producers.snapshots.all_snapshots()] == [2, 4]
@@ -51,7 +51,7 @@ def test_what_the_cleaner_must_leave_of_each_producer() -> None:
 
 
 def test_the_newest_snapshot_can_be_lost() -> None:
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     assert log_driver.log.producers.newest_snapshot_offset is None
     for sequence in range(5):
         log_driver.data(sequence)

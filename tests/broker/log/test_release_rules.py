@@ -14,7 +14,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.types import PRODUCER_EPOCH_MAX
 from txnsim.wire.batch import read_batch_header
 
@@ -76,13 +76,13 @@ def _error(outcome: Appended | AppendRejection) -> ErrorCode:
 
 
 def test_a_batch_that_nobody_verified() -> None:
-    assert produce(log_with(LATEST)) is ErrorCode.invalid_txn_state
+    assert produce(log_with(LATEST_RULES)) is ErrorCode.invalid_txn_state
     assert produce(log_with(Rules(transactions_are_verified=False))) is ErrorCode.none
 
 
 def test_an_answer_that_arrives_after_the_abort() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.invalid_txn_state),
+        (LATEST_RULES, ErrorCode.invalid_txn_state),
         (Rules(guards_are_compared=False), ErrorCode.none),
     ):
         log = log_with(rules)
@@ -112,7 +112,7 @@ def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
 def test_positions_that_nobody_verified() -> None:
     positions = batch(transactional=True)
     for rules, error in (
-        (LATEST, ErrorCode.invalid_txn_state),
+        (LATEST_RULES, ErrorCode.invalid_txn_state),
         (Rules(offset_commits_are_verified=False), ErrorCode.none),
     ):
         log = log_with(rules)
@@ -122,7 +122,7 @@ def test_positions_that_nobody_verified() -> None:
 
 def test_a_batch_that_overtook_an_earlier_one() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.out_of_order_sequence_number),
+        (LATEST_RULES, ErrorCode.out_of_order_sequence_number),
         (Rules(earlier_sequence_goes_first=False), ErrorCode.none),
     ):
         log = log_with(rules)
@@ -132,7 +132,7 @@ def test_a_batch_that_overtook_an_earlier_one() -> None:
 
 def test_an_open_transaction_of_an_older_epoch() -> None:
     old_rules = Rules(open_transactions_have_epochs=False)
-    for rules, is_asked in ((LATEST, True), (old_rules, False)):
+    for rules, is_asked in ((LATEST_RULES, True), (old_rules, False)):
         log = log_with(rules)
         open_txn(log, epoch=1)
         assert (verify(log, epoch=2) != SENTINEL) is is_asked
@@ -142,7 +142,7 @@ def test_an_open_transaction_of_an_older_epoch() -> None:
 
 
 def test_a_fenced_epoch_when_verification_begins() -> None:
-    log = log_with(LATEST)
+    log = log_with(LATEST_RULES)
     mark(log, epoch=3)
     refused = verify(log, epoch=2)
     assert isinstance(refused, Rejection)
@@ -156,7 +156,7 @@ def test_a_fenced_epoch_when_verification_begins() -> None:
 
 def test_a_fenced_epoch_at_the_append() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.invalid_producer_epoch),
+        (LATEST_RULES, ErrorCode.invalid_producer_epoch),
         (Rules(stale_epoch_comes_before_guard=False), ErrorCode.invalid_txn_state),
     ):
         log = log_with(rules)
@@ -168,7 +168,7 @@ def test_a_fenced_epoch_at_the_append() -> None:
 @pytest.mark.parametrize(
     ("rules", "error"),
     [
-        (LATEST, ErrorCode.out_of_order_sequence_number),
+        (LATEST_RULES, ErrorCode.out_of_order_sequence_number),
         (Rules(v2_starts_at_sequence_zero=False), ErrorCode.none),
     ],
 )
@@ -179,7 +179,7 @@ def test_the_first_sequence_of_transactions_v2(rules: Rules, error: ErrorCode) -
 
 def test_a_repeated_marker_while_the_next_transaction_is_verified() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.none),
+        (LATEST_RULES, ErrorCode.none),
         (Rules(own_epoch_marker_keeps_guard=False), ErrorCode.invalid_txn_state),
     ):
         log = log_with(rules)
@@ -195,7 +195,7 @@ def test_a_repeated_marker_while_the_next_transaction_is_verified() -> None:
 
 def test_a_late_marker_of_the_transaction_before() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.invalid_producer_epoch),
+        (LATEST_RULES, ErrorCode.invalid_producer_epoch),
         (Rules(v2_markers_need_higher_epoch=False), ErrorCode.none),
     ):
         log = log_with(rules)
@@ -206,7 +206,7 @@ def test_a_late_marker_of_the_transaction_before() -> None:
 
 def test_a_marker_that_was_written_already() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.none),
+        (LATEST_RULES, ErrorCode.none),
         (Rules(repeated_v2_markers_are_written=False), ErrorCode.invalid_producer_epoch),
     ):
         log = log_with(rules)
@@ -217,7 +217,7 @@ def test_a_marker_that_was_written_already() -> None:
 
 def test_a_marker_of_the_last_epoch() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.none),
+        (LATEST_RULES, ErrorCode.none),
         (Rules(last_epoch_markers_are_written=False), ErrorCode.invalid_producer_epoch),
     ):
         log = log_with(rules)
@@ -229,7 +229,7 @@ def test_a_marker_of_the_last_epoch() -> None:
 
 
 def test_a_producer_of_whom_only_a_marker_is_known() -> None:
-    for rules, expired in ((LATEST, ()), (Rules(markers_renew_producers=False), (PID,))):
+    for rules, expired in ((LATEST_RULES, ()), (Rules(markers_renew_producers=False), (PID,))):
         log = log_with(rules)
         open_txn(log)
         mark(log, epoch=1)
@@ -245,7 +245,10 @@ def test_a_producer_with_batches_lives_from_them() -> None:
 
 
 def test_a_producer_whose_records_are_deleted() -> None:
-    for rules, expected_ids in ((LATEST, [PID]), (Rules(producers_outlive_records=False), [])):
+    for rules, expected_ids in (
+        (LATEST_RULES, [PID]),
+        (Rules(producers_outlive_records=False), []),
+    ):
         log = log_with(rules)
         open_txn(log)
         mark(log, epoch=1)
@@ -258,7 +261,7 @@ def test_a_producer_whose_records_are_deleted() -> None:
 
 
 def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
-    for rules, is_stuck in ((LATEST, True), (Rules(producers_outlive_records=False), False)):
+    for rules, is_stuck in ((LATEST_RULES, True), (Rules(producers_outlive_records=False), False)):
         log = log_with(rules)
         open_txn(log)
         append_client(log, plain(), guard=SENTINEL, now_ms=NOW)
@@ -269,7 +272,7 @@ def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "stable"), [(LATEST, 0), (Rules(cut_transactions_begin_at_batch=False), 1)]
+    ("rules", "stable"), [(LATEST_RULES, 0), (Rules(cut_transactions_begin_at_batch=False), 1)]
 )
 def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable: int) -> None:
     log = log_with(rules)
@@ -285,7 +288,7 @@ def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable: int) -
 
 def test_a_record_whose_key_is_that_of_a_marker() -> None:
     for rules, expected_offsets in (
-        (LATEST, [0, 1, 2, 3, 4]),
+        (LATEST_RULES, [0, 1, 2, 3, 4]),
         (Rules(cleaner_spares_markers=False), [0, 2, 3, 4]),
     ):
         config = LogConfig(

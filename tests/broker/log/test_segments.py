@@ -15,7 +15,7 @@ from txnsim.log.log_loader import LogLoader, StoredBatches
 from txnsim.log.partition_log import EpochCache, PartitionLog
 from txnsim.log.producer_state_manager import OffsetSnapshot
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import assign, read_batch_header
 
 # One segment: finding batches by offset and by size, and when it ends.
@@ -166,7 +166,7 @@ def due(
     segment_index_bytes: int = 1 << 20,
 ) -> bool:
     config = LogConfig(
-        rules=LATEST,
+        rules=LATEST_RULES,
         roll_bytes=roll_bytes,
         segment_ms=segment_ms,
         segment_index_bytes=segment_index_bytes,
@@ -317,7 +317,7 @@ def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
 ) -> None:
     loader = LogLoader(
         topic_partition=PARTITION,
-        config=LogConfig(rules=LATEST),
+        config=LogConfig(rules=LATEST_RULES),
         start_offset=0,
         log_start_offset=0,
         leader_epochs=(),

@@ -31,7 +31,7 @@ from txnsim.log.validation import (
     newest_timestamp,
     reread,
 )
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.settings import DEFAULTS
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import (
@@ -50,7 +50,7 @@ from txnsim.wire.batch import (
     read_records,
 )
 from txnsim.wire.batch_header import pack_batch
-from txnsim.wire.compression import AT_ONCE_MAX, Packed, compress
+from txnsim.wire.compression import AT_ONCE_MAX, PackedRecords, compress
 from txnsim.wire.record_walk import WALK_PIECES
 from txnsim.wire.records import payload_of, signed_varint
 
@@ -58,14 +58,14 @@ from txnsim.wire.records import payload_of, signed_varint
 
 
 HOUR = 3_600_000
-CREATE = LogConfig(rules=LATEST)
-APPEND_TIME = LogConfig(rules=LATEST, timestamp_type=TimestampType.LOG_APPEND_TIME)
-COMPACTED = LogConfig(rules=LATEST, is_compacted=True)
-SMALL = LogConfig(rules=LATEST, max_message_bytes=500)
-TINY = LogConfig(rules=LATEST, max_message_bytes=60)
-SMALL_SEGMENT = LogConfig(rules=LATEST, segment_bytes=500)
-TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
-BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
+CREATE = LogConfig(rules=LATEST_RULES)
+APPEND_TIME = LogConfig(rules=LATEST_RULES, timestamp_type=TimestampType.LOG_APPEND_TIME)
+COMPACTED = LogConfig(rules=LATEST_RULES, is_compacted=True)
+SMALL = LogConfig(rules=LATEST_RULES, max_message_bytes=500)
+TINY = LogConfig(rules=LATEST_RULES, max_message_bytes=60)
+SMALL_SEGMENT = LogConfig(rules=LATEST_RULES, segment_bytes=500)
+TINY_COMPACTED = LogConfig(rules=LATEST_RULES, is_compacted=True, segment_bytes=9)
+BOUNDED = LogConfig(rules=LATEST_RULES, timestamp_before_max_ms=1000)
 
 
 def with_field(batch_data: bytes, position: int, layout: str, value: int) -> bytes:
@@ -193,7 +193,7 @@ def test_refused(
                 ],
                 timestamp_ms=NOW,
             ),
-            LogConfig(rules=LATEST, is_compacted=True, timestamp_before_max_ms=1000),
+            LogConfig(rules=LATEST_RULES, is_compacted=True, timestamp_before_max_ms=1000),
             "batch.worst-record",
         ),
     ],
@@ -428,7 +428,7 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
 ) -> None:
     batch_data = batch(0, count=3, compression=codec)
     stored_batch = append_and_store(
-        batch_data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1)
+        batch_data, LogConfig(rules=LATEST_RULES, codec=topic_codec, codec_level=1)
     )
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
@@ -441,14 +441,16 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
 
 def test_the_size_counts_once_it_is_packed_anew() -> None:
     batch_data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
-    answer = refuse(batch_data, LogConfig(rules=LATEST, codec=NONE, max_message_bytes=300))
+    answer = refuse(batch_data, LogConfig(rules=LATEST_RULES, codec=NONE, max_message_bytes=300))
     assert (answer.error, answer.rule) == (10, "batch.recompressed-too-large")
 
 
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
     batch_data = bytearray(batch(0, count=20))
     batch_data[65] = 0x08  # the length of the first key
-    answer = refuse(with_field(bytes(batch_data), 21, ">h", 0), LogConfig(rules=LATEST, codec=GZIP))
+    answer = refuse(
+        with_field(bytes(batch_data), 21, ">h", 0), LogConfig(rules=LATEST_RULES, codec=GZIP)
+    )
     assert answer.error == 87
 
 
@@ -462,7 +464,9 @@ def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
 def test_without_the_codec_a_batch_stays_as_it_is() -> None:
     closed = with_field(plain(), 21, ">h", SNAPPY)
     assert (
-        read_batch_header(append_and_store(closed, LogConfig(rules=LATEST, codec=GZIP))).compression
+        read_batch_header(
+            append_and_store(closed, LogConfig(rules=LATEST_RULES, codec=GZIP))
+        ).compression
         == SNAPPY
     )
 
@@ -493,11 +497,11 @@ def compressed_batch(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
         CREATE,
         COMPACTED,
         BOUNDED,
-        LogConfig(rules=LATEST, codec=GZIP),
-        LogConfig(rules=LATEST, codec=NONE, is_compacted=True),
-        LogConfig(rules=LATEST, codec=ZSTD),
-        LogConfig(rules=LATEST, timestamp_after_max_ms=10),
-        LogConfig(rules=LATEST, codec=LZ4, timestamp_type=TimestampType.LOG_APPEND_TIME),
+        LogConfig(rules=LATEST_RULES, codec=GZIP),
+        LogConfig(rules=LATEST_RULES, codec=NONE, is_compacted=True),
+        LogConfig(rules=LATEST_RULES, codec=ZSTD),
+        LogConfig(rules=LATEST_RULES, timestamp_after_max_ms=10),
+        LogConfig(rules=LATEST_RULES, codec=LZ4, timestamp_type=TimestampType.LOG_APPEND_TIME),
     ],
 )
 def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
@@ -538,7 +542,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
 def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
+    config = LogConfig(rules=LATEST_RULES, codec=GZIP, is_compacted=True)
     batch_data = compressed_batch()
     header = read_batch_header(batch_data)
     reread_batch = reread(
@@ -553,7 +557,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     assert reread_batch is not None
     assert reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS)
     assert not reread_batch.is_valid(config, NOW + REREAD_HOLDS_MS + 1)
-    assert not reread_batch.is_valid(LogConfig(rules=LATEST, codec=GZIP), NOW)
+    assert not reread_batch.is_valid(LogConfig(rules=LATEST_RULES, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
     append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
@@ -650,7 +654,7 @@ def test_steps_find_what_is_found_at_once() -> None:
 
 def in_steps(
     header: BatchHeader, batch: bytes
-) -> tuple[list[int], list[Packed], AppendRejection | int]:
+) -> tuple[list[int], list[PackedRecords], AppendRejection | int]:
     steps = newest_in_steps(header, batch)
     costs_ns, packed, answer = [], [], None
     while True:
@@ -860,7 +864,7 @@ def test_a_bad_record_takes_few_bytes() -> None:
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    config = LogConfig(rules=LATEST)
+    config = LogConfig(rules=LATEST_RULES)
     assert config.max_message_bytes == DEFAULTS.message_max_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
     assert config.timestamp_before_max_ms == DEFAULTS.message_timestamp_before_max_ms == NEVER_MS

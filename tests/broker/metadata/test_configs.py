@@ -50,13 +50,13 @@ from txnsim.metadata.quotas import (
 )
 from txnsim.metadata.settings_table import UpdateMode
 from txnsim.releases import RELEASES
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.settings import DEFAULTS, Settings, settings_from_values
 from txnsim.types import BrokerId
 
 # Configs: valid values, where an effective value comes from, and what a log is told.
 
-BROKER_CONFIGS = broker_configs(LATEST)
+BROKER_CONFIGS = broker_configs(LATEST_RULES)
 broker_value = partial(configs.broker_value, keys=BROKER_CONFIGS)
 broker_complaint = partial(configs.broker_complaint, keys=BROKER_CONFIGS)
 
@@ -198,7 +198,7 @@ def test_ms_win_over_minutes_and_those_over_hours(
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
     created = lookup.controller_value("retention.ms")
     assert (created.value, created.source) == (retention_ms, source)
-    assert log_config(cluster(), topic(), settings, release_rules=LATEST).retention_ms == int(
+    assert log_config(cluster(), topic(), settings, release_rules=LATEST_RULES).retention_ms == int(
         retention_ms
     )
 
@@ -261,7 +261,7 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
     image = cluster().with_broker_configs("", changes)
     settings = effective_settings(DEFAULTS, image, BrokerId(1))
     assert (settings.log_cleaner_min_cleanable_ratio, settings.log_roll_ms) == (0.75, 7)
-    config = log_config(image, topic(), DEFAULTS, release_rules=LATEST)
+    config = log_config(image, topic(), DEFAULTS, release_rules=LATEST_RULES)
     assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
     config_value = broker_value("log.preallocate", scope="1", image=image, settings=DEFAULTS)
     assert [synonym[1:] for synonym in config_value.synonyms] == [
@@ -290,7 +290,7 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     ]
     assert "Not a number of type INT" in str(topic_complaint(config_name, "x"))
     own = {config_name: "1000"}
-    config = log_config(cluster(), topic(configs=own), DEFAULTS, release_rules=LATEST)
+    config = log_config(cluster(), topic(configs=own), DEFAULTS, release_rules=LATEST_RULES)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     of_topic, of_none = (
         TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
@@ -304,7 +304,7 @@ BOUND = "message.timestamp.after.max.ms"
 OLDER = Rules(future_records_are_refused=False)
 
 
-@pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST, 3_600_000), (OLDER, LONG_MAX)])
+@pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST_RULES, 3_600_000), (OLDER, LONG_MAX)])
 @pytest.mark.parametrize("own", [{}, {BOUND: "5"}])
 @pytest.mark.parametrize("given_ms", [None, 3_600_000, 7])
 def test_how_far_ahead_a_record_may_be_stamped(
@@ -445,14 +445,14 @@ def test_a_log_has_the_configs_of_its_topic_and_of_the_cluster() -> None:
             "segment.bytes": "2097152",
         }
     )
-    config = log_config(image, own, DEFAULTS, release_rules=LATEST)
+    config = log_config(image, own, DEFAULTS, release_rules=LATEST_RULES)
     assert config.is_compacted
     assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert config.max_message_bytes == 100
     assert config.segment_bytes == 2_097_152
     assert config.producer_id_expiration_ms == 5
     assert config.verification_enabled
-    assert not log_config(image, topic(), DEFAULTS, release_rules=LATEST).is_compacted
+    assert not log_config(image, topic(), DEFAULTS, release_rules=LATEST_RULES).is_compacted
 
 
 def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all() -> None:
@@ -462,7 +462,9 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         .with_broker_configs("2", {"message.max.bytes": "900", "producer.id.expiration.ms": "6"})
     )
     for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
-        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), release_rules=LATEST)
+        config = log_config(
+            image, topic(), DEFAULTS, BrokerId(broker_id), release_rules=LATEST_RULES
+        )
         assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
     lookup = TopicLookup(topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2))
     config_value = lookup.value("max.message.bytes")
@@ -494,7 +496,7 @@ def test_a_topics_codec_and_its_level(
             "compression.zstd.level": "7",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
+    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST_RULES)
     assert (config.codec, config.codec_level) == (number, codec_level)
 
 
@@ -510,16 +512,21 @@ def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
             "min.cleanable.dirty.ratio": "0.25",
         }
     )
-    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST)
+    config = log_config(cluster(), own, DEFAULTS, release_rules=LATEST_RULES)
     assert (config.is_compacted, config.is_deleted) == (True, True)
     assert config.segment_ms == 500, "what is never rolled is never cleaned"
     assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
     assert config.min_cleanable_dirty_ratio == 0.25
-    assert log_config(cluster(), topic(), DEFAULTS, release_rules=LATEST).segment_ms == 604_800_000
+    assert (
+        log_config(cluster(), topic(), DEFAULTS, release_rules=LATEST_RULES).segment_ms
+        == 604_800_000
+    )
 
 
 def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> None:
-    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS, release_rules=LATEST)
+    config = log_config(
+        cluster(), topic("__transaction_state"), DEFAULTS, release_rules=LATEST_RULES
+    )
     assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
     assert config.segment_bytes == DEFAULTS.segment_bytes
 
@@ -688,7 +695,7 @@ def test_configs_of_brokers_that_came_with_a_release() -> None:
     # A real 4.3.1 tells none of them, a real 4.2.2 the last one.
     bounded = "max.decompressed.message.bytes"
     of_4_4 = {"log.remote.copy.lag.bytes", "log.remote.copy.lag.ms", bounded}
-    assert of_4_4 <= broker_configs(LATEST).keys()
+    assert of_4_4 <= broker_configs(LATEST_RULES).keys()
     for rules, missing in (
         (RELEASES["4.3"].rules, of_4_4),
         (RELEASES["4.2"].rules, of_4_4 - {bounded}),

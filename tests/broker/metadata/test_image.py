@@ -610,7 +610,7 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
         intervals=GroupIntervals(45_000, 5_000, 1_000),
         task_offset_interval_ms=60_000,
         acceptable_recovery_lag=10_000,
-        warmups=2,
+        warmup_tasks_max=2,
         initial_delay_ms=3_000,
         assignor=(("num.standby.replicas", "0"),),
     )

@@ -17,10 +17,10 @@ from txnsim.metadata.settings_table import (
     UpdateMode,
     setting_rows,
 )
-from txnsim.releases import LATEST, RELEASES, Release, Rules
+from txnsim.releases import LATEST_RULES, RELEASES, Release, Rules
 from txnsim.settings import DEFAULTS, documentation
 
-BROKER_CONFIGS = broker_configs(LATEST)
+BROKER_CONFIGS = broker_configs(LATEST_RULES)
 RELEASED = [release for release in RELEASES.values() if release.is_released]
 SETTINGS = {
     setting.kafka: field for field, setting in documentation().items() if setting.kafka is not None
@@ -71,7 +71,7 @@ def test_a_release_without_the_config_still_has_its_facts() -> None:
     bound = "message.timestamp.after.max.ms"
     assert bound not in config_keys("topic", older)
     assert config_key("topic", bound, older).default == str(2**63 - 1)
-    assert config_key("topic", bound, LATEST).default == "3600000"
+    assert config_key("topic", bound, LATEST_RULES).default == "3600000"
 
 
 def row(**fields: object) -> SettingRow:
@@ -103,9 +103,9 @@ def test_a_switch_may_stand_for_releases() -> None:
         since="topics_have_dead_letters",
         before={"decompression_is_bounded": SettingFacts(default="1", type="LONG")},
     )
-    assert of_a_switch.is_in(LATEST)
+    assert of_a_switch.is_in(LATEST_RULES)
     assert not of_a_switch.is_in(Rules(topics_have_dead_letters=False))
-    assert of_a_switch.facts_in(LATEST) is of_a_switch
+    assert of_a_switch.facts_in(LATEST_RULES) is of_a_switch
     older = of_a_switch.facts_in(Rules(decompression_is_bounded=False))
     assert (older.default, older.type, older.importance) == ("1", "LONG", "low")
 
@@ -140,7 +140,7 @@ def test_a_row_of_brokers_has_a_reader_or_a_reason() -> None:
     assert {setting.name for setting in rows if setting.read_by == "settings"} == SETTINGS.keys()
     for setting in rows:
         is_told_why = setting.no_effect in NO_EFFECT_REASONS
-        is_gone = setting.until and not setting.is_in(LATEST)
+        is_gone = setting.until and not setting.is_in(LATEST_RULES)
         assert is_told_why is (not is_gone and not setting.read_by), setting.name
     assert {setting.no_effect for setting in rows} == {"", *NO_EFFECT_REASONS}
 
@@ -150,7 +150,7 @@ def test_a_default_is_kafkas_unless_it_is_said_why_not(kafka_name: str, field: s
     setting = documentation()[field]
     ours = getattr(DEFAULTS, field)
     default = ours if setting.kafka_default is msgspec.UNSET else setting.kafka_default
-    theirs = config_key("broker", kafka_name, LATEST).default
+    theirs = config_key("broker", kafka_name, LATEST_RULES).default
     assert theirs == (None if default is None else text(default)) or setting.unset
 
 
@@ -174,7 +174,8 @@ def test_valid_values_are_read_as_kafka_prints_them(
         key
         for scope in SCOPES
         for setting, key in (
-            (setting_rows(scope)[name], key) for name, key in config_keys(scope, LATEST).items()
+            (setting_rows(scope)[name], key)
+            for name, key in config_keys(scope, LATEST_RULES).items()
         )
         if setting.valid == valid
     ]

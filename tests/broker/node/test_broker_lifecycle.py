@@ -34,7 +34,7 @@ from txnsim.node.log_events import LogEvents
 from txnsim.node.log_gate import FOLLOWER, MARKER
 from txnsim.node.peers import Peers
 from txnsim.node.purgatory import Purgatory
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.virtual.run import VirtualEnvironment
@@ -444,7 +444,7 @@ def test_a_shutdown_that_the_controller_wants_is_obeyed_without_being_asked_for(
 
 
 SOMETHING = Subject()
-BY_TWO = LogConfig(rules=LATEST, roll_bytes=2 * len(plain()), retention_ms=-1)
+BY_TWO = LogConfig(rules=LATEST_RULES, roll_bytes=2 * len(plain()), retention_ms=-1)
 """Two batches of one record fill a segment."""
 
 

@@ -145,13 +145,13 @@ async def test_a_held_load_ends_when_it_is_released(peer_bench: PeerBench) -> No
     ],
 )
 @within(run)
-async def test_what_a_fault_makes_of_a_load(
-    peer_bench: PeerBench, action: Action, partition: int, expected: list[bool]
+async def test_what_a_fault_makes_of_a_coordinator_load(
+    peer_bench: PeerBench, action: Action, partition: int, expected_results: list[bool]
 ) -> None:
     peer_bench.arm(action, partition=partition)
     peer_bench.load()
     await asyncio.sleep(1)
-    assert peer_bench.finished == expected
+    assert peer_bench.finished == expected_results
 
 
 @within(run)

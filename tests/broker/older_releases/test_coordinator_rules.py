@@ -19,7 +19,7 @@ from txnsim.client.versions import VersionRange
 from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ErrorCode, PeerTimeoutError, Rejection
 from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -41,7 +41,7 @@ def txn(topic_partition: TopicPartition = P0, **fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("rules", "error"),
     [
-        (LATEST, ErrorCode.not_enough_replicas),
+        (LATEST_RULES, ErrorCode.not_enough_replicas),
         (Rules(lost_verification_is_retriable=False), ErrorCode.network_exception),
     ],
 )
@@ -54,7 +54,7 @@ async def test_a_verification_without_an_answer(rules: Rules, error: ErrorCode) 
 
 
 async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
-    for rules, questions_asked in ((LATEST, 2), (Rules(implicit_add_is_repeated=False), 1)):
+    for rules, questions_asked in ((LATEST_RULES, 2), (Rules(implicit_add_is_repeated=False), 1)):
         leader = LeaderBench(rules=rules)
         task = start(leader, produce(txn(), operation=ADD))
         await settle()

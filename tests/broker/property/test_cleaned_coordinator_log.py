@@ -11,7 +11,7 @@ from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_coordinator
 from txnsim.log.partition_log import PartitionLog
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.log_reader import read_log
 from txnsim.txn.state import Tombstone, TxnRecord
@@ -27,7 +27,7 @@ from txnsim.types import (
 NOW_MS = 1_700_000_000_000
 HORIZON_MS = 1_000
 CONFIG = LogConfig(
-    rules=LATEST,
+    rules=LATEST_RULES,
     roll_bytes=2_000,
     is_compacted=True,
     is_deleted=False,
@@ -46,7 +46,10 @@ def empty_log() -> PartitionLog:
 
 def write(log: PartitionLog, record: TxnRecord, now_ms: int) -> bytes:
     batch = encode_batch(
-        [record], finalized_version=TransactionVersion.TV_2, now_ms=now_ms, release_rules=LATEST
+        [record],
+        finalized_version=TransactionVersion.TV_2,
+        now_ms=now_ms,
+        release_rules=LATEST_RULES,
     )
     assert isinstance(append_coordinator(log, batch, now_ms=now_ms), Appended)
     log.advance_high_watermark(log.log_end_offset)
@@ -83,8 +86,8 @@ def test_a_cleaned_log_loads_as_the_whole_one(
             written.append(write(log, record, now_ms))
         clean_up(log, now_ms)
         log.check_invariants()
-        assert read_log(log.batches(), release_rules=LATEST) == read_log(
-            written, release_rules=LATEST
+        assert read_log(log.batches(), release_rules=LATEST_RULES) == read_log(
+            written, release_rules=LATEST_RULES
         )
 
 
@@ -101,4 +104,4 @@ def test_a_log_stays_small_however_long_it_is_written() -> None:
             sizes.append(log.local.segments.size_bytes)
     assert max(sizes) < 4 * CONFIG.roll_bytes
     assert log.log_end_offset == 5_000
-    assert set(read_log(log.batches(), release_rules=LATEST).entries) == set(IDS)
+    assert set(read_log(log.batches(), release_rules=LATEST_RULES).entries) == set(IDS)

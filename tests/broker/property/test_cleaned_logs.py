@@ -26,7 +26,7 @@ from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, NONE, Record, build_batch, read_batch_header, read_records
 
@@ -38,7 +38,7 @@ from txnsim.wire.batch import GZIP, LZ4, NONE, Record, build_batch, read_batch_h
 
 HORIZON_MS = 50
 CONFIG = LogConfig(
-    rules=LATEST,
+    rules=LATEST_RULES,
     roll_bytes=600,
     segment_bytes=2_000,
     is_compacted=True,
@@ -276,7 +276,7 @@ TestCompactionAgainstModel.settings = settings(max_examples=25, stateful_step_co
 
 NOW_MS = 1_700_000_000_000
 CLEANED_GROUPS_LOG_CONFIG = LogConfig(
-    rules=LATEST,
+    rules=LATEST_RULES,
     roll_bytes=1_500,
     is_compacted=True,
     is_deleted=False,

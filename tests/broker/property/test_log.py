@@ -29,11 +29,11 @@ from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.local_log import ENOUGH_BYTES
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
 PIDS = st.sampled_from([1, 2, 3])
-CONFIG = LogConfig(rules=LATEST, roll_bytes=700, retention_ms=-1, index_interval_bytes=200)
+CONFIG = LogConfig(rules=LATEST_RULES, roll_bytes=700, retention_ms=-1, index_interval_bytes=200)
 """A segment holds about eight batches, its index every third."""
 
 

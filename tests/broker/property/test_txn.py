@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.commands import (
     AddPartitions,
     EndTxn,
@@ -114,7 +114,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.held: list[Identity] = [_identity(7, 0 if epoch is None else epoch)]
         if epoch is not None:
             self.write(_seed(epoch, self.now_ms))
-            self.txn = apply(None, self.written[-1], release_rules=LATEST)
+            self.txn = apply(None, self.written[-1], release_rules=LATEST_RULES)
             self.model.give(self.held[0], None)
 
     # Commands
@@ -132,7 +132,7 @@ class OneTransactionalId(RuleBasedStateMachine):
                 finalized_version=self.level,
                 now_ms=self.now_ms,
                 fresh_producer_id=fresh,
-                release_rules=LATEST,
+                release_rules=LATEST_RULES,
             ),
             lost=lost,
         )
@@ -163,7 +163,7 @@ class OneTransactionalId(RuleBasedStateMachine):
         )
         reply = self.submit(
             lambda _: decide_add_partitions(
-                self.txn, command, now_ms=self.now_ms, release_rules=LATEST
+                self.txn, command, now_ms=self.now_ms, release_rules=LATEST_RULES
             ),
             lost=lost,
         )
@@ -187,7 +187,11 @@ class OneTransactionalId(RuleBasedStateMachine):
         )
         reply = self.submit(
             lambda fresh: decide_end_txn(
-                self.txn, command, now_ms=self.now_ms, fresh_producer_id=fresh, release_rules=LATEST
+                self.txn,
+                command,
+                now_ms=self.now_ms,
+                fresh_producer_id=fresh,
+                release_rules=LATEST_RULES,
             ),
             lost=lost,
         )
@@ -201,14 +205,14 @@ class OneTransactionalId(RuleBasedStateMachine):
     def time_passes(self, ms: int, lost: bool) -> None:
         self.now_ms += ms
         txn = self.txn
-        if txn is not None and is_timed_out(txn, now_ms=self.now_ms, release_rules=LATEST):
+        if txn is not None and is_timed_out(txn, now_ms=self.now_ms, release_rules=LATEST_RULES):
             self.submit(
                 lambda fresh: decide_fence(
                     txn,
                     finalized_version=self.level,
                     now_ms=self.now_ms,
                     fresh_producer_id=fresh,
-                    release_rules=LATEST,
+                    release_rules=LATEST_RULES,
                 ),
                 lost=lost,
             )
@@ -227,12 +231,12 @@ class OneTransactionalId(RuleBasedStateMachine):
         self.txn = acknowledge_markers(self.txn, frozenset(partitions))
         if not self.txn.partitions and not lost:
             self.write(self.completion)
-            self.txn = apply(self.txn, self.completion, release_rules=LATEST)
+            self.txn = apply(self.txn, self.completion, release_rules=LATEST_RULES)
             self.model.open, self.model.promised = frozenset(), None
 
     @rule()
     def coordinator_moves(self) -> None:
-        self.txn = read_log(self.log, release_rules=LATEST).entries.get(TID)
+        self.txn = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
         self.owe_markers()
 
     @rule(transaction_version=st.sampled_from([TV_1, TV_2]))
@@ -264,7 +268,7 @@ class OneTransactionalId(RuleBasedStateMachine):
             self.txn = withdraw(self.txn, record)
             return None
         self.write(record)
-        self.txn = apply(self.txn, record, release_rules=LATEST)
+        self.txn = apply(self.txn, record, release_rules=LATEST_RULES)
         self.owe_markers()
         return outcome.reply
 
@@ -274,7 +278,10 @@ class OneTransactionalId(RuleBasedStateMachine):
             self.exercised.add(record.state.wire_name)
         self.log.append(
             encode_batch(
-                (record,), finalized_version=self.level, now_ms=self.now_ms, release_rules=LATEST
+                (record,),
+                finalized_version=self.level,
+                now_ms=self.now_ms,
+                release_rules=LATEST_RULES,
             )
         )
 
@@ -290,7 +297,11 @@ class OneTransactionalId(RuleBasedStateMachine):
     def everyone_is_told_to_wait(self) -> None:
         init = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS)
         rejection = decide_init_producer_id(
-            self.txn, init, finalized_version=self.level, now_ms=self.now_ms, release_rules=LATEST
+            self.txn,
+            init,
+            finalized_version=self.level,
+            now_ms=self.now_ms,
+            release_rules=LATEST_RULES,
         )
         assert isinstance(rejection, Rejection)
         assert rejection.error is ErrorCode.concurrent_transactions
@@ -299,7 +310,7 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def live_is_what_would_be_loaded(self) -> None:
-        loaded = read_log(self.log, release_rules=LATEST).entries.get(TID)
+        loaded = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
         if loaded is None:
             never_logged = self.txn is None or self.txn.producer_epoch == -1
             assert never_logged
@@ -327,7 +338,7 @@ class OneTransactionalId(RuleBasedStateMachine):
                 producer_epoch=txn.producer_epoch,
                 partitions=tuple(PARTITIONS),
             ),
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
         assert isinstance(answer, PartitionsVerified)
         assert {

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from txnsim.releases import LATEST, REFERENCE, RELEASES
+from txnsim.releases import LATEST_RULES, REFERENCE, RELEASES
 
 
 def test_produce_is_advertised_from_zero_but_works_from_three() -> None:
@@ -40,4 +40,4 @@ def test_release_is_found_by_its_name() -> None:
 
 
 def test_the_reference_goes_by_the_default_rules() -> None:
-    assert REFERENCE.rules == LATEST
+    assert REFERENCE.rules == LATEST_RULES

@@ -15,7 +15,7 @@ from txnsim.releases.interbroker_versions import (
     FOLLOWER_LIST_OFFSETS,
     FORWARDED,
 )
-from txnsim.releases.rules import LATEST, Rules, RuleSwitch, numbers
+from txnsim.releases.rules import LATEST_RULES, Rules, RuleSwitch, numbers
 from txnsim.types import BrokerId
 
 RELEASE = Release(
@@ -25,7 +25,7 @@ RELEASE = Release(
     refused_below={0: 2},
     controller_api_versions={},
     features={},
-    rules=LATEST,
+    rules=LATEST_RULES,
 )
 
 

@@ -13,7 +13,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_values import FetchOutcome
 from txnsim.replica.log_budget import (
@@ -50,7 +50,7 @@ def log_with_records(disk: BrokerLogs, count: int = 2) -> PartitionLog:
 
 
 def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     log = log_of(disk, image)
     assert log_of(disk, image) is log
@@ -61,12 +61,12 @@ def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
 
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
-    log = log_of(BrokerLogs(DEFAULTS, LATEST), image_of())
+    log = log_of(BrokerLogs(DEFAULTS, LATEST_RULES), image_of())
     assert (log.epochs.latest, log.snapshot().leader_epochs) == (-1, ())
 
 
 def test_a_deleted_topic_leaves_nothing() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     log = log_with_records(disk)
     run_to_end(disk.checkpoint_high_watermarks())
@@ -76,7 +76,7 @@ def test_a_deleted_topic_leaves_nothing() -> None:
 
 
 def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     for partition_index in (0, 1):
         disk.log(image.topics["orders"], partition_index, config_of())
@@ -88,14 +88,14 @@ def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing(
 
 
 def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log_with_records(disk)
     assert [*disk.checkpoint_high_watermarks(lambda: True)] == []
     assert disk._high_watermarks == {}
 
 
 def test_configs_reach_the_logs_that_are_there() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
     orders = changed.topics["orders"]
@@ -104,7 +104,7 @@ def test_configs_reach_the_logs_that_are_there() -> None:
 
 
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
     run_to_end(disk.checkpoint_high_watermarks())
     log_with_records(disk)
@@ -113,7 +113,7 @@ def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> N
 
 
 def test_a_broken_machine_loses_what_was_not_flushed() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
     disk.close()
     log_with_records(disk)
@@ -124,19 +124,19 @@ def test_a_broken_machine_loses_what_was_not_flushed() -> None:
 
 
 def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log_with_records(disk)
     disk.reopen(cluster(), B1, now_ms=NOW)
     assert list(disk) == []
 
 
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other_log = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST))
+    other_log = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
     disk.reopen(elsewhere, B1, now_ms=NOW)
     assert list(disk) == [other_log]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
@@ -147,8 +147,8 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
 
 def test_a_log_of_before_is_gone_on_with() -> None:
     image = image_of()
-    log = log_with_records(BrokerLogs(DEFAULTS, LATEST))
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    log = log_with_records(BrokerLogs(DEFAULTS, LATEST_RULES))
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=1)
     disk.reopen(image, B1, now_ms=NOW)
     assert log_of(disk, image) is log
@@ -163,7 +163,7 @@ def delete_records(disk: BrokerLogs, before_offset: int) -> None:
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk, 6)
     delete_records(disk, 3)
     disk.checkpoint_log_starts()
@@ -173,7 +173,7 @@ def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
 
 
 def test_a_broker_that_stops_in_order_notes_it() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk, 6)
     delete_records(disk, 5)
     disk.close()
@@ -182,7 +182,7 @@ def test_a_broker_that_stops_in_order_notes_it() -> None:
 
 
 def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
@@ -196,7 +196,7 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
 
 def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
     """A note is about every log of the disk: ten thousand of them took minutes."""
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     orders = image.topics["orders"]
     config = disk.config_of(image, orders, B1)
@@ -212,7 +212,7 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_directory_that_has_failed_takes_no_notes() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     log = log_with_records(disk, 6)
     disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
@@ -225,7 +225,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
 
 
 def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk, 6)
     log.restart_at(9, now_ms=NOW)
     disk.checkpoint_log_starts()
@@ -236,9 +236,9 @@ def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
 
 def test_a_log_of_before_starts_where_that_was_noted() -> None:
     image = image_of()
-    log = log_with_records(BrokerLogs(DEFAULTS, LATEST), 6)
+    log = log_with_records(BrokerLogs(DEFAULTS, LATEST_RULES), 6)
     log.delete_records_before(4)
-    disk = BrokerLogs(DEFAULTS, LATEST)
+    disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     disk.adopt_log(image.topics["orders"].topic_id, log, high_watermark=6)
     disk.reopen(image, B1, now_ms=NOW)
     assert log.log_start_offset == 4
@@ -263,7 +263,7 @@ class Disks:
     """Two brokers' disks."""
 
     def __init__(self) -> None:
-        self.disks = [BrokerLogs(DEFAULTS, LATEST), BrokerLogs(DEFAULTS, LATEST)]
+        self.disks = [BrokerLogs(DEFAULTS, LATEST_RULES), BrokerLogs(DEFAULTS, LATEST_RULES)]
         self.count = 0
 
     def log(self, config: LogConfig = SMALL, *, disk: int = 0) -> LogDriver:

@@ -56,7 +56,7 @@ def in_turn() -> Callable[[int, int], int]:
 
 
 def sessions(slots: int = 1000) -> FetchSessions:
-    return FetchSessions(slots=slots, draw_number=in_turn())
+    return FetchSessions(slot_count=slots, draw_number=in_turn())
 
 
 class Reader:
@@ -440,7 +440,7 @@ def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int)
 
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
-    cache = FetchSessions(slots=1000, draw_number=iter_draw([1, 1, 1, 2]))
+    cache = FetchSessions(slot_count=1000, draw_number=iter_draw([1, 1, 1, 2]))
     (first_reader, *_, second) = fill(cache, SHARD_COUNT + 1, A)
     assert (first_reader.session_id, second.session_id) == (1, 2)
 
@@ -452,7 +452,7 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
-    cache = FetchSessions(slots=1000, draw_number=in_turn(), partitions=5)
+    cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partitions=5)
     first_reader, second = Reader(cache), Reader(cache)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
@@ -465,7 +465,7 @@ def test_sessions_are_bounded_by_what_they_hold() -> None:
 
 def test_a_session_that_grows_over_the_bound_ends() -> None:
     cache = FetchSessions(
-        slots=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
+        slot_count=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
     )
     reader = Reader(cache)
     reader.fetch(*(("t", partition_number) for partition_number in range(LARGE_SESSION_PARTITIONS)))

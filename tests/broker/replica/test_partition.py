@@ -14,7 +14,7 @@ from txnsim.interbroker.replication import AlteredPartition, IsrChange
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.metadata.image import PartitionImage
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.replica.partition import (
     Follower,
     LeaderPartition,
@@ -50,7 +50,7 @@ class Led:
     """A partition led by broker 1 on a bench."""
 
     def __init__(
-        self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, rules: Rules = LATEST
+        self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, rules: Rules = LATEST_RULES
     ) -> None:
         self.log = make_log(LogConfig(rules=rules), leader_epoch=0)
         self.excluded: set[BrokerId] = set()
@@ -158,7 +158,7 @@ def test_before_3_7_the_high_watermark_goes_on_while_too_few_are_in_sync() -> No
 
 
 def test_before_3_7_more_replicas_may_be_demanded_than_there_are() -> None:
-    for rules, is_under in ((LATEST, False), (Rules(min_isr_is_bounded=False), True)):
+    for rules, is_under in ((LATEST_RULES, False), (Rules(min_isr_is_bounded=False), True)):
         assert Led(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
 
 

@@ -10,7 +10,7 @@ from tests.support.images import B1, B2, B3, TOPIC_ID, partition
 from tests.support.logs import make_log
 from txnsim.log.config import LogConfig
 from txnsim.metadata.image import BrokerImage
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.replica.partition import LeaderPartition
 from txnsim.replica.read_replicas import preferred_replica
 from txnsim.types import BrokerId
@@ -21,7 +21,7 @@ CAUGHT_UP_MS = 1_000
 
 def led_partition(*, isr: tuple[int, ...] = (1, 2, 3)) -> LeaderPartition:
     """A partition of broker 1 whose followers have four records."""
-    log = make_log(LogConfig(rules=LATEST), leader_epoch=0)
+    log = make_log(LogConfig(rules=LATEST_RULES), leader_epoch=0)
     led = LeaderPartition(leader=B1, log=log, topic_id=TOPIC_ID, may_join=lambda *_: True)
     led.apply_image(partition(1, isr=isr), min_isr=1, now_ms=0)
     for follower in led.followers.values():

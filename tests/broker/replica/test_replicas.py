@@ -14,7 +14,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.replicas import REPLICAS_PER_STEP, LeadershipChanges, Replicas, changed_roles
 from txnsim.settings import DEFAULTS
@@ -26,7 +26,7 @@ TP = TopicPartition("orders", 0)
 class Brokers:
     """The replicas of three brokers."""
 
-    def __init__(self, image: ClusterImage, rules: Rules = LATEST) -> None:
+    def __init__(self, image: ClusterImage, rules: Rules = LATEST_RULES) -> None:
         self.image = cluster()
         self.disks = {broker: BrokerLogs(DEFAULTS, rules) for broker in (B1, B2, B3)}
         self.each = {
@@ -323,9 +323,9 @@ def test_a_led_partition_with_followers_knows_them() -> None:
 
 
 def test_without_followers_all_is_replicated_at_once() -> None:
-    logs = BrokerLogs(DEFAULTS, LATEST)
+    logs = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
-    log = logs.log(image.topics["orders"], 0, LogConfig(rules=LATEST))
+    log = logs.log(image.topics["orders"], 0, LogConfig(rules=LATEST_RULES))
     log.become_leader(0)
     append_client(log, plain(), guard=0, now_ms=NOW)
     replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)

@@ -15,7 +15,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_events import LogEvents
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -26,7 +26,11 @@ from txnsim.wire.batch import ZSTD, Record, build_batch, read_records
 FIRST = TopicPartition("t", 0)
 SECOND = TopicPartition("t", 1)
 COMPACTED = LogConfig(
-    rules=LATEST, roll_bytes=1, is_compacted=True, is_deleted=False, min_cleanable_dirty_ratio=0.0
+    rules=LATEST_RULES,
+    roll_bytes=1,
+    is_compacted=True,
+    is_deleted=False,
+    min_cleanable_dirty_ratio=0.0,
 )
 BACKOFF_MS = DEFAULTS.log_cleaner_backoff_ms
 FIRST_CHECK_MS = DEFAULTS.log_initial_task_delay_ms
@@ -85,7 +89,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Bench) -> None:
-    log = bench.host(FIRST, LogConfig(rules=LATEST, roll_bytes=1, retention_ms=1_000))
+    log = bench.host(FIRST, LogConfig(rules=LATEST_RULES, roll_bytes=1, retention_ms=1_000))
     bench.put(log, "a", "b")
     bench.maintenance.start()
     bench.clock.advance(FIRST_CHECK_MS - 1)
@@ -128,7 +132,7 @@ async def test_without_an_interval_they_are_noted_once(bench: Bench) -> None:
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:
     both = LogConfig(
-        rules=LATEST,
+        rules=LATEST_RULES,
         roll_bytes=1,
         retention_ms=1_000,
         is_compacted=True,
@@ -285,7 +289,7 @@ async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> No
     bench.maintenance.clean_now(FIRST)
     assert keys(log) == [b"a"]
 
-    old_log = bench.host(SECOND, LogConfig(rules=LATEST, roll_bytes=10_000, retention_ms=5))
+    old_log = bench.host(SECOND, LogConfig(rules=LATEST_RULES, roll_bytes=10_000, retention_ms=5))
     bench.put(old_log, "b")
     bench.maintenance.roll_segment_now(SECOND)
     bench.maintenance.clean_now(SECOND)

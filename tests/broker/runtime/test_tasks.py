@@ -652,7 +652,7 @@ class Worker:
         self.on_done: Callable[[], None] = lambda: None
         turns.wait(self, wanted_ns=wanted_ns)
 
-    def go_on(self, limit_ns: int) -> None:
+    def work_until(self, limit_ns: int) -> None:
         while self.pieces:
             self.pieces -= 1
             self.log.append(self.name)

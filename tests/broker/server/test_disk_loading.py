@@ -11,7 +11,7 @@ from tests.support.logs import NOW, LogDriver
 from tests.support.metadata_logs import partition, producer_ids, topic, write_metadata_log
 from txnsim.log.leader_append import append_coordinator
 from txnsim.releases import Fleet
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.server.disk_loading import LoadedCluster, load_cluster
 from txnsim.settings import DEFAULTS
 from txnsim.storage.disks import find_disks
@@ -122,7 +122,7 @@ def test_coordinators_know_producers_that_no_partition_does(tmp_path: Path) -> N
         client_version=TransactionVersion.TV_2,
     )
     batch = encode_batch(
-        [record], finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+        [record], finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
     )
     append_coordinator(driver.log, batch, now_ms=NOW)
     write_disk(tmp_path, {("__transaction_state", 0): driver.log})

@@ -13,7 +13,7 @@ from tests.support.clusters import VirtualCluster, client_of, run_cluster
 from tests.support.within_environment import within
 from txnsim.client.producer import Producer
 from txnsim.log.producer_state import NO_OFFSET
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.server.log_dirs import LogDirsCut
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import IDLE_STATES, TransactionState, TxnTransition
@@ -90,7 +90,7 @@ class LeadersAtCut:
         ):
             for record in read_records(batch):
                 assert record.key is not None
-                transition = decode_record(record.key, record.value, release_rules=LATEST)
+                transition = decode_record(record.key, record.value, release_rules=LATEST_RULES)
         assert isinstance(transition, TxnTransition)
         return transition
 

@@ -302,7 +302,7 @@ class Reader:
 
 
 def agrees(reader: Reader, cluster: VirtualCluster) -> None:
-    """What the reader has is what the leaders and coordinators have."""
+    """Check that the reader has the state that leaders and coordinators have."""
     for broker in cluster.sim.brokers.values():
         for topic_partition, log in broker.replicas.led.items():
             if not topic_partition.topic.startswith("__"):

@@ -17,7 +17,7 @@ from tests.support.share_partitions import (
     persist,
 )
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share._in_flight import Gap, InFlight
 from txnsim.share.commands import SharePartitionSettings
 
@@ -144,7 +144,10 @@ def test_a_log_start_that_is_not_new() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "offset"),
-    [(LATEST, 0), (msgspec.structs.replace(LATEST, share_gaps_begin_with_the_log=True), 10)],
+    [
+        (LATEST_RULES, 0),
+        (msgspec.structs.replace(LATEST_RULES, share_gaps_begin_with_the_log=True), 10),
+    ],
 )
 def test_only_with_a_switch_a_gap_begins_with_the_log(rules: Rules, offset: int) -> None:
     partition = load_partition("5-9 2 1", rules=rules)

@@ -20,7 +20,7 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.share.commands import (
     ConcludedWrite,
     DeadLetter,
@@ -377,7 +377,9 @@ def test_dead_letters_go_on_after_a_load() -> None:
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
     last_ranges: list[str], *, joins: bool
 ) -> None:
-    partition = load_partition(rules=msgspec.structs.replace(LATEST, share_states_are_swept=joins))
+    partition = load_partition(
+        rules=msgspec.structs.replace(LATEST_RULES, share_states_are_swept=joins)
+    )
     member = PartitionMember(partition)
     assert member.takes("0-3") == "0-3:1"
     assert member.takes("4-9") == "4-9:1"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share_state._combining import combine_in_steps
 from txnsim.wire.codec import run_to_end
 
@@ -30,7 +30,7 @@ def combine_batches(
     newer: tuple[StateBatch, ...],
     *,
     start_offset: int,
-    rules: Rules = LATEST,
+    rules: Rules = LATEST_RULES,
 ) -> tuple[StateBatch, ...]:
     return run_to_end(
         combine_in_steps(older, newer, start_offset=start_offset, release_rules=rules)

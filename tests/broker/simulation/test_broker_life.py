@@ -312,7 +312,7 @@ def offsets(cluster: VirtualCluster, broker_id: BrokerId) -> list[int]:
 async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
     cluster: VirtualCluster,
 ) -> None:
-    """However new the removed batches are."""
+    """Not even batches that were the newest ones when the follower stopped."""
     sim = cluster.sim
     created_topic = sim.metadata.create_topic(
         TopicToCreate(

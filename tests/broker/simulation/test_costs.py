@@ -26,7 +26,7 @@ from tests.support.counted_steps import CountedSteps
 from tests.support.raw_connection import WireClient
 from txnsim.api import parsing
 from txnsim.api.registry import HANDLERS
-from txnsim.controller.elections import resign_leader
+from txnsim.controller.elections import reelect_same_leader
 from txnsim.coordinators.share.service import ShareCoordinator
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, Rejection
@@ -605,8 +605,8 @@ Costs = dict[str, tuple[int, int]]
 
 
 async def _prepared(broker: Broker) -> None:
-    """What the requests above are about; every handler's code is loaded, and encoders are compiled,
-    which is done once for each message.
+    """Make the groups and transactions that the requests above are about. Afterwards every
+    handler's code is loaded and every encoder compiled, which is done once for each message.
     """
     for api_key, version, _ in ASKED:
         _step_writer(codec.response_class(api_key, version))
@@ -646,7 +646,7 @@ async def _reloaded(broker: Broker) -> None:
     loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
     for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
         for partition_index in range(len(broker.image.topics[topic].partitions)):
-            resigned = resign_leader(broker.image, TopicPartition(topic, partition_index))
+            resigned = reelect_same_leader(broker.image, TopicPartition(topic, partition_index))
             assert not isinstance(resigned, Rejection)
             for image in resigned:
                 loop.call_soon(metadata.publish, image)

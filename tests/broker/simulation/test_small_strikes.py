@@ -38,7 +38,7 @@ from tests.support.broker_api import KEYS
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from tests.support.counted_steps import CountedSteps
 from tests.support.raw_connection import WireClient
-from txnsim.controller.elections import resign_leader
+from txnsim.controller.elections import reelect_same_leader
 from txnsim.errors import Rejection
 from txnsim.faults.actions import (
     Corrupt,
@@ -222,7 +222,7 @@ async def _change_metadata(broker: Struck, number: int) -> None:
 
 async def _resign(broker: Struck, _number: int) -> None:
     """A transaction coordinator gives up a partition and gets it again."""
-    resigned = resign_leader(broker.image, TopicPartition(TRANSACTION_STATE_TOPIC, 0))
+    resigned = reelect_same_leader(broker.image, TopicPartition(TRANSACTION_STATE_TOPIC, 0))
     assert not isinstance(resigned, Rejection)
     for image in resigned:
         asyncio.get_running_loop().call_soon(broker.cluster.sim.metadata.publish, image)

@@ -15,7 +15,7 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import checkpoints, txn_index
 from txnsim.storage._indexes import encode_indexes_in_steps
 from txnsim.storage.log_file import TornTail, read_log_file
@@ -195,7 +195,7 @@ def test_what_is_read_is_written_the_same(file_bytes: bytes) -> None:
 
 
 def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     driver.txn(0, pid=1)
     driver.data(0, pid=2, count=3)
     driver.end(committed=True, pid=3, epoch=4)

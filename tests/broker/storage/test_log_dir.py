@@ -18,7 +18,7 @@ from tests.support.metadata_logs import partition, register_broker, topic, write
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import checkpoints, names, producer_snapshot, regular_file, txn_index
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.disks import Disks, find_disks, newest_timestamp
@@ -236,7 +236,7 @@ def test_each_replica_has_a_folder() -> None:
 
 
 def test_offsets_are_noted_of_every_replica() -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1 << 20), follow=False)
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1 << 20), follow=False)
     for _ in range(3):
         driver.append(plain(2))
     driver.log.advance_high_watermark(4)
@@ -286,7 +286,7 @@ TOPIC_ID = uuid.UUID(int=7)
 @pytest.fixture
 def log() -> PartitionLog:
     """Several segments; the last transaction is open."""
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=400, index_interval_bytes=100))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=400, index_interval_bytes=100))
     for number in range(8):
         driver.txn(2 * number, count=2)
         driver.end(committed=number % 2 == 0)

@@ -12,7 +12,7 @@ from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import partition, topic, write_metadata_log
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
 from txnsim.storage.replica_install import InstalledReplica, InstallTarget, install
@@ -26,7 +26,7 @@ OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 @pytest.fixture
 def driver() -> LogDriver:
     """Several segments under several leaders: an aborted transaction and an open one."""
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200), leader_epoch=4)
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200), leader_epoch=4)
     log_driver.txn(0)
     log_driver.end(committed=False)
     log_driver.log.become_leader(7)
@@ -77,7 +77,7 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
     for clean in (True, False):
         loaded = load_replica(
             orders.replica,
-            config=LogConfig(rules=LATEST),
+            config=LogConfig(rules=LATEST_RULES),
             noted=orders.checkpointed,
             was_clean=clean,
             now_ms=NOW,

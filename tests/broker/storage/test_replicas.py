@@ -11,7 +11,7 @@ from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver, driven_log, plain
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.replica_loading import CheckpointedOffsets, LoadedReplica, load_replica
 from txnsim.types import TopicPartition
@@ -22,7 +22,7 @@ from txnsim.wire.codec import run_to_end
 # A replica's log, made from its folder.
 
 
-CONFIG = LogConfig(rules=LATEST, roll_bytes=200)
+CONFIG = LogConfig(rules=LATEST_RULES, roll_bytes=200)
 
 
 @pytest.fixture

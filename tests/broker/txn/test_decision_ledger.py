@@ -109,10 +109,10 @@ def test_verdicts_are_those_of_all_at_once_and_little_is_kept(
         if number % 50 == 49:
             for judged in ledger.settle(item.at_ms, frozenset()):
                 keys[verdict_key(*judged)] += 1
-            kept_most = max(kept_most, ledger.kept)
+            kept_most = max(kept_most, ledger.kept_count)
     for judged in ledger.finish():
         keys[verdict_key(*judged)] += 1
-    assert ledger.kept == 0
+    assert ledger.kept_count == 0
     assert keys == judged_at_once(stream)
     assert len({key[1] for key in keys}) >= 3, "some agree, and some do not"
     in_a_pause = 4 * PAUSE_MS // gap_ms
@@ -128,7 +128,7 @@ def test_a_marker_waits_for_a_decision_that_is_not_complete_yet() -> None:
     assert [judged.verdict.state for judged in ledger.settle(late_ms, frozenset())] == [
         AuditState.AGREES
     ]
-    assert ledger.kept == 0
+    assert ledger.kept_count == 0
 
 
 def test_a_marker_without_a_decision_is_judged_once_its_time_is_past() -> None:

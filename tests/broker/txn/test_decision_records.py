@@ -18,7 +18,7 @@ def data(offset: int, at_ms: int, *, epoch: int = 0, records: int = 2) -> Produc
         producer_epoch=epoch,
         is_control=False,
         is_commit=False,
-        records=records,
+        record_count=records,
         max_timestamp_ms=at_ms,
         leader_epoch=0,
     )
@@ -31,7 +31,7 @@ def ending(offset: int, at_ms: int, *, epoch: int = 0, is_commit: bool = True) -
         producer_epoch=epoch,
         is_control=True,
         is_commit=is_commit,
-        records=1,
+        record_count=1,
         max_timestamp_ms=at_ms,
         leader_epoch=0,
     )

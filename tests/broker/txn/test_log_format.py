@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
 from txnsim.errors import CorruptLogRecordError, ErrorCode
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.txn import log_format
 from txnsim.txn.log_format import (
     decode_record,
@@ -111,7 +111,9 @@ def test_value_bytes(
     record: TxnTransition, transaction_version: TransactionVersion, expected: str
 ) -> None:
     assert (
-        encode_value(record, finalized_version=transaction_version, release_rules=LATEST).hex()
+        encode_value(
+            record, finalized_version=transaction_version, release_rules=LATEST_RULES
+        ).hex()
         == expected
     )
 
@@ -126,7 +128,7 @@ def test_value_bytes(
 )
 def test_reading_the_bytes_gives_the_record(record_value: str, expected: TxnTransition) -> None:
     assert (
-        decode_record(encode_key(TID), bytes.fromhex(record_value), release_rules=LATEST)
+        decode_record(encode_key(TID), bytes.fromhex(record_value), release_rules=LATEST_RULES)
         == expected
     )
 
@@ -140,8 +142,8 @@ def test_long_names_and_lists_take_longer_varints() -> None:
     assert (
         decode_record(
             encode_key(TID),
-            encode_value(record, finalized_version=TV_1, release_rules=LATEST),
-            release_rules=LATEST,
+            encode_value(record, finalized_version=TV_1, release_rules=LATEST_RULES),
+            release_rules=LATEST_RULES,
         )
         == record
     )
@@ -149,14 +151,16 @@ def test_long_names_and_lists_take_longer_varints() -> None:
 
 def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> None:
     complete = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
-    assert encode_value(complete, finalized_version=TV_1, release_rules=LATEST)[17:18] == b"\x01"
-    assert encode_value(EMPTY, finalized_version=TV_1, release_rules=LATEST)[17:18] == b"\x00"
     assert (
-        encode_value(complete, finalized_version=TV_0, release_rules=LATEST)[17:21]
+        encode_value(complete, finalized_version=TV_1, release_rules=LATEST_RULES)[17:18] == b"\x01"
+    )
+    assert encode_value(EMPTY, finalized_version=TV_1, release_rules=LATEST_RULES)[17:18] == b"\x00"
+    assert (
+        encode_value(complete, finalized_version=TV_0, release_rules=LATEST_RULES)[17:21]
         == b"\x00\x00\x00\x00"
     )
     assert (
-        encode_value(EMPTY, finalized_version=TV_0, release_rules=LATEST)[17:21]
+        encode_value(EMPTY, finalized_version=TV_0, release_rules=LATEST_RULES)[17:21]
         == b"\xff\xff\xff\xff"
     )
 
@@ -187,8 +191,8 @@ def test_what_is_written_can_be_read(record: TxnTransition) -> None:
     assert (
         decode_record(
             key,
-            encode_value(record, finalized_version=TV_2, release_rules=LATEST),
-            release_rules=LATEST,
+            encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES),
+            release_rules=LATEST_RULES,
         )
         == record
     )
@@ -199,8 +203,8 @@ def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
     key = encode_key(record.transactional_id)
     read = decode_record(
         key,
-        encode_value(record, finalized_version=TV_0, release_rules=LATEST),
-        release_rules=LATEST,
+        encode_value(record, finalized_version=TV_0, release_rules=LATEST_RULES),
+        release_rules=LATEST_RULES,
     )
     assert isinstance(read, TxnTransition)
     assert (read.prev_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
@@ -226,7 +230,10 @@ def test_the_protocol_version_is_not_dropped_in_silence(
 def test_a_batch_is_what_the_general_builder_makes() -> None:
     buried = Tombstone(transactional_id=TransactionalId("gone" * 20))
     batch = encode_batch(
-        (EMPTY, OVERFLOW, buried), finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST
+        (EMPTY, OVERFLOW, buried),
+        finalized_version=TV_2,
+        now_ms=UPDATE_MS,
+        release_rules=LATEST_RULES,
     )
     records = [
         Record(key=encode_key(TID), value=bytes.fromhex(EMPTY_V1)),
@@ -238,23 +245,25 @@ def test_a_batch_is_what_the_general_builder_makes() -> None:
 
 @given(TRANSITIONS)
 def test_long_values_too(record: TxnTransition) -> None:
-    batch = encode_batch((record,), finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST)
+    batch = encode_batch(
+        (record,), finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST_RULES
+    )
     ((position, header),) = iter_batches(batch)
     assert (position, header.size) == (0, len(batch))
     (read,) = read_records(batch)
     assert read.key is not None
-    assert decode_record(read.key, read.value, release_rules=LATEST) == record
+    assert decode_record(read.key, read.value, release_rules=LATEST_RULES) == record
 
 
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
-    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST)
+    batches = tombstone_batches(tombstones, batch_bytes_max=1_000, release_rules=LATEST_RULES)
     assert [tombstone for batch in batches for tombstone in batch] == tombstones
     assert len(batches) > 1
     for batch, following in zip(batches, [*batches[1:], []], strict=True):
         assert _size(batch) <= 1_000
         assert not following or _size([*batch, following[0]]) > 1_000, "each is full"
-    assert tombstone_batches([], batch_bytes_max=1_000, release_rules=LATEST) == []
+    assert tombstone_batches([], batch_bytes_max=1_000, release_rules=LATEST_RULES) == []
 
 
 def test_before_kafka_13099_they_are_one_batch_of_any_size() -> None:
@@ -265,14 +274,16 @@ def test_before_kafka_13099_they_are_one_batch_of_any_size() -> None:
 
 
 def _size(batch: list[Tombstone]) -> int:
-    return len(encode_batch(batch, finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST))
+    return len(
+        encode_batch(batch, finalized_version=TV_2, now_ms=UPDATE_MS, release_rules=LATEST_RULES)
+    )
 
 
 # Damage and the unknown
 
 
 def test_a_null_value_is_a_tombstone() -> None:
-    assert decode_record(encode_key(TID), None, release_rules=LATEST) == Tombstone(
+    assert decode_record(encode_key(TID), None, release_rules=LATEST_RULES) == Tombstone(
         transactional_id=TID
     )
 
@@ -284,7 +295,8 @@ def test_a_null_value_is_a_tombstone() -> None:
 )
 def test_unknown_versions_are_skipped(key: str, record_value: str) -> None:
     assert (
-        decode_record(bytes.fromhex(key), bytes.fromhex(record_value), release_rules=LATEST) is None
+        decode_record(bytes.fromhex(key), bytes.fromhex(record_value), release_rules=LATEST_RULES)
+        is None
     )
 
 
@@ -292,16 +304,18 @@ def test_unknown_versions_are_skipped(key: str, record_value: str) -> None:
 def test_states_that_are_never_written_are_corruption(state: str) -> None:
     record_value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
     with pytest.raises(CorruptLogRecordError, match="unknown transaction state"):
-        decode_record(encode_key(TID), record_value, release_rules=LATEST)
+        decode_record(encode_key(TID), record_value, release_rules=LATEST_RULES)
 
 
 def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
     plain = bytes.fromhex(EMPTY_V1)
     assert decode_record(
-        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST
+        encode_key(TID), plain[:34] + b"\x01\x04\x02\x00\x05", release_rules=LATEST_RULES
     ) == transition(prev_pid=-1)
     with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
-        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST)
+        decode_record(
+            encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09", release_rules=LATEST_RULES
+        )
 
 
 @pytest.mark.parametrize("record_value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
@@ -309,21 +323,23 @@ def test_a_record_that_is_cut_off_is_corruption(record_value: str) -> None:
     whole_value = bytes.fromhex(record_value)
     for size in range(len(whole_value)):
         with pytest.raises(CorruptLogRecordError):
-            decode_record(encode_key(TID), whole_value[:size], release_rules=LATEST)
+            decode_record(encode_key(TID), whole_value[:size], release_rules=LATEST_RULES)
 
 
 def test_a_key_that_is_cut_off_is_corruption() -> None:
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00", None, release_rules=LATEST)
+        decode_record(b"\x00", None, release_rules=LATEST_RULES)
     with pytest.raises(CorruptLogRecordError):
-        decode_record(b"\x00\x00\x00\x01\xff", None, release_rules=LATEST)
+        decode_record(b"\x00\x00\x00\x01\xff", None, release_rules=LATEST_RULES)
 
 
 @given(st.data())
 def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> None:
     """Also of damaged values: the same record, or the same words about it."""
     record = data.draw(st.sampled_from([EMPTY, OVERFLOW, ONE_TOPIC]))
-    record_value = bytearray(encode_value(record, finalized_version=TV_1, release_rules=LATEST))
+    record_value = bytearray(
+        encode_value(record, finalized_version=TV_1, release_rules=LATEST_RULES)
+    )
     for _ in range(data.draw(st.integers(0, 2))):
         record_value[data.draw(st.integers(0, len(record_value) - 1))] = data.draw(
             st.integers(0, 255)
@@ -332,7 +348,7 @@ def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> Non
 
     def decode_or_complain() -> object:
         try:
-            return decode_record(encode_key(TID), bytes(record_value), release_rules=LATEST)
+            return decode_record(encode_key(TID), bytes(record_value), release_rules=LATEST_RULES)
         except CorruptLogRecordError as error:
             return str(error)
 
@@ -359,16 +375,16 @@ ELSE = to_first(OTHER, producer_id=ProducerId(8), timeout_ms=1_000, now_ms=NOW_M
 
 def batch(*records: object) -> bytes:
     return encode_batch(
-        records, finalized_version=LOG_READER_TV_2, now_ms=NOW_MS, release_rules=LATEST
+        records, finalized_version=LOG_READER_TV_2, now_ms=NOW_MS, release_rules=LATEST_RULES
     )  # type: ignore[arg-type]
 
 
 def test_the_last_record_of_each_id_stays() -> None:
-    loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], release_rules=LATEST)
+    loaded = read_log([batch(FIRST) + batch(ELSE), batch(OPENED)], release_rules=LATEST_RULES)
     assert loaded == CoordinatorLogEntries(
         entries={
-            TID: apply(None, OPENED, release_rules=LATEST),
-            OTHER: apply(None, ELSE, release_rules=LATEST),
+            TID: apply(None, OPENED, release_rules=LATEST_RULES),
+            OTHER: apply(None, ELSE, release_rules=LATEST_RULES),
         }
     )  # type: ignore[dict-item]
 
@@ -376,15 +392,17 @@ def test_the_last_record_of_each_id_stays() -> None:
 def test_a_compacted_log_may_begin_anywhere() -> None:
     completion = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
     assert (
-        read_log([batch(completion)], release_rules=LATEST).entries[TID].state
+        read_log([batch(completion)], release_rules=LATEST_RULES).entries[TID].state
         is TransactionState.COMPLETE_COMMIT
     )
 
 
 def test_tombstones_remove_what_is_there_and_what_is_not() -> None:
     log = [batch(FIRST, ELSE), batch(Tombstone(transactional_id=TID))]
-    assert list(read_log(log, release_rules=LATEST).entries) == [OTHER]
-    assert read_log([batch(Tombstone(transactional_id=TID))], release_rules=LATEST).entries == {}
+    assert list(read_log(log, release_rules=LATEST_RULES).entries) == [OTHER]
+    assert (
+        read_log([batch(Tombstone(transactional_id=TID))], release_rules=LATEST_RULES).entries == {}
+    )
 
 
 def test_what_is_not_known_and_markers_are_skipped() -> None:
@@ -398,20 +416,20 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
         leader_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    loaded = read_log([unknown_key, marker, batch(FIRST)], release_rules=LATEST)
+    loaded = read_log([unknown_key, marker, batch(FIRST)], release_rules=LATEST_RULES)
     assert (list(loaded.entries), loaded.read_error) == ([TID], None)
 
 
 def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
     damaged = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
-    loaded = read_log([batch(FIRST), damaged, batch(OPENED)], release_rules=LATEST)
-    assert loaded.entries == {TID: apply(None, FIRST, release_rules=LATEST)}
+    loaded = read_log([batch(FIRST), damaged, batch(OPENED)], release_rules=LATEST_RULES)
+    assert loaded.entries == {TID: apply(None, FIRST, release_rules=LATEST_RULES)}
     assert loaded.read_error is not None
 
 
 def test_a_record_without_a_key_is_damage() -> None:
     keyless = build_batch([Record(key=None, value=b"")], timestamp_ms=NOW_MS)
-    assert "has no key" in str(read_log([keyless], release_rules=LATEST).read_error)
+    assert "has no key" in str(read_log([keyless], release_rules=LATEST_RULES).read_error)
 
 
 def test_a_growing_transaction_leaves_nothing_behind() -> None:
@@ -423,7 +441,7 @@ def test_a_growing_transaction_leaves_nothing_behind() -> None:
         for partition_index in range(1_200):
             partitions |= {TopicPartition("wide", partition_index)}
             record = transition(state=TransactionState.ONGOING, partitions=partitions)
-            encode_batch([record], finalized_version=TV_2, now_ms=1, release_rules=LATEST)
+            encode_batch([record], finalized_version=TV_2, now_ms=1, release_rules=LATEST_RULES)
             if partition_index in (200, 1_199):
                 sizes_bytes.append(tracemalloc.get_traced_memory()[0])
     finally:
@@ -447,10 +465,10 @@ def test_the_key_of_a_very_long_id_is_not_kept(characters: int, *, is_kept: bool
     )
     log_format._cached_key_field.cache_clear()
     batch = encode_batch(
-        (first_transition,), finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST
+        (first_transition,), finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST_RULES
     )
     assert log_format._cached_key_field.cache_info().currsize == is_kept
-    assert list(read_log([batch], release_rules=LATEST).entries) == [transactional_id]
+    assert list(read_log([batch], release_rules=LATEST_RULES).entries) == [transactional_id]
 
 
 @pytest.mark.parametrize(
@@ -467,11 +485,11 @@ def test_a_large_set_of_partitions_is_not_kept(count: int) -> None:
     record = transition(state=TransactionState.ONGOING, partitions=partitions, start_ms=NOW_MS)
     log_format._cached_partitions_field.cache_clear()
     log_format._cached_partitions.cache_clear()
-    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
     assert log_format._cached_partitions_field.cache_info().currsize == (
         count <= log_format.CACHED_PARTITIONS_MAX
     )
-    decoded = decode_record(encode_key(TID), value, release_rules=LATEST)
+    decoded = decode_record(encode_key(TID), value, release_rules=LATEST_RULES)
     assert isinstance(decoded, TxnTransition)
     assert decoded.partitions == partitions
     # The encoded number is one too large.

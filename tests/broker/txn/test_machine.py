@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, STATES, TID, entry, rows
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
     MARKERS_OWED,
@@ -124,7 +124,7 @@ def test_every_cell_of_versions_0_and_1(
         )
     for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = end_command(7, 5, committed=committed, version=version)
-        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
         assert outcome_as_cell(outcome) == expected
         assert rule_of(outcome) == f"end.v4.{rule}"
 
@@ -132,7 +132,10 @@ def test_every_cell_of_versions_0_and_1(
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
     txn = entry(TransactionState.ONGOING, last_epoch=4, next_pid=9)
     outcome = decide_end_txn(
-        txn, end_command(7, 5, committed=True, version=TV_1), now_ms=NOW_MS, release_rules=LATEST
+        txn,
+        end_command(7, 5, committed=True, version=TV_1),
+        now_ms=NOW_MS,
+        release_rules=LATEST_RULES,
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     (record,) = outcome.records
@@ -161,7 +164,10 @@ def ends_of(state: str) -> list[Any]:
     txn = None if state == "absent" else entry(STATES[state])
     return [
         decide_end_txn(
-            txn, end_command(7, epoch, committed=committed), now_ms=NOW_MS, release_rules=LATEST
+            txn,
+            end_command(7, epoch, committed=committed),
+            now_ms=NOW_MS,
+            release_rules=LATEST_RULES,
         )
         for committed in (True, False)
         for epoch in (5, 4)
@@ -227,7 +233,7 @@ def test_pending_then_producer_id_then_epoch(
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
     command = end_command(int(pid), int(epoch), committed=committed)
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     assert outcome_as_cell(outcome) == result
     assert rule_of(outcome) == rule
 
@@ -251,7 +257,10 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
     txn = entry(STATES[state], pid=1000, epoch=0, prev_pid=7)
     for committed, expected in ((True, commit), (False, abort)):
         outcome = decide_end_txn(
-            txn, end_command(7, 32_766, committed=committed), now_ms=NOW_MS, release_rules=LATEST
+            txn,
+            end_command(7, 32_766, committed=committed),
+            now_ms=NOW_MS,
+            release_rules=LATEST_RULES,
         )
         assert outcome_as_cell(outcome) == expected
         if state.startswith("Complete"):
@@ -270,7 +279,7 @@ def test_nothing_else_passes_for_a_retry_over_the_overflow(
     txn: TxnMetadata, pid: int, epoch: int
 ) -> None:
     outcome = decide_end_txn(
-        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, release_rules=LATEST
+        txn, end_command(pid, epoch, committed=True), now_ms=NOW_MS, release_rules=LATEST_RULES
     )
     assert outcome_as_cell(outcome) == "invalid_producer_id_mapping"
 
@@ -289,9 +298,11 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
 ) -> None:
     txn = entry(state, epoch=32_766)
     command = end_command(7, 32_766, committed=committed)
-    assert decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST) is NEEDS_PRODUCER_ID
+    assert (
+        decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES) is NEEDS_PRODUCER_ID
+    )
     outcome = decide_end_txn(
-        txn, command, now_ms=NOW_MS, fresh_producer_id=FRESH, release_rules=LATEST
+        txn, command, now_ms=NOW_MS, fresh_producer_id=FRESH, release_rules=LATEST_RULES
     )
     result = "PrepareCommit" if committed else "PrepareAbort"
     assert outcome_as_cell(outcome) == f"{result} e32767 1000:0"
@@ -306,7 +317,7 @@ def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
         end_command(7, 5, committed=True),
         now_ms=NOW_MS,
         fresh_producer_id=FRESH,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert outcome_as_cell(outcome) == "PrepareCommit e6 7:6"
 
@@ -332,7 +343,9 @@ def test_a_fence_follows_the_level_of_the_cluster(
 ) -> None:
     version = TransactionVersion(int(level[-1]))
     txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
-    outcome = decide_fence(txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST)
+    outcome = decide_fence(
+        txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST_RULES
+    )
     if int(next_pid) > 0:
         assert isinstance(outcome, NeedsProducerId)
         outcome = decide_fence(
@@ -340,7 +353,7 @@ def test_a_fence_follows_the_level_of_the_cluster(
             finalized_version=version,
             now_ms=NOW_MS,
             fresh_producer_id=FRESH,
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
     assert not isinstance(outcome, NeedsProducerId)
     (record,) = outcome.records
@@ -370,7 +383,7 @@ def test_a_fence_names_its_rule(
         finalized_version=transaction_version,
         now_ms=NOW_MS,
         by_timeout=by_timeout,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert rule_of(outcome) == rule
 
@@ -381,7 +394,7 @@ def test_replies_are_the_identity_to_go_on_with() -> None:
         end_command(7, 32_766, committed=True),
         now_ms=NOW_MS,
         fresh_producer_id=FRESH,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert not isinstance(outcome, Rejection | NeedsProducerId)
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
@@ -415,7 +428,11 @@ def decide(
 ) -> tuple[InitDecision | Rejection, bool]:
     """The outcome, and whether it took a producer id."""
     outcome = decide_init_producer_id(
-        txn, command, finalized_version=transaction_version, now_ms=NOW_MS, release_rules=LATEST
+        txn,
+        command,
+        finalized_version=transaction_version,
+        now_ms=NOW_MS,
+        release_rules=LATEST_RULES,
     )
     if not isinstance(outcome, NeedsProducerId):
         return outcome, False
@@ -425,7 +442,7 @@ def decide(
         finalized_version=transaction_version,
         now_ms=NOW_MS,
         fresh_producer_id=FRESH,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert not isinstance(outcome, NeedsProducerId)
     return outcome, True
@@ -585,7 +602,7 @@ def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> Non
         command(),
         finalized_version=TransactionVersion.TV_2,
         now_ms=NOW_MS,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert outcome is NEEDS_PRODUCER_ID
     fenced, _ = decide(txn, command())
@@ -675,7 +692,10 @@ def test_adding_partitions(
         transaction_version=TransactionVersion.TV_2,
     )
     outcome = decide_add_partitions(
-        entry_in_state(state, pending, pid, epoch), command, now_ms=NOW_MS, release_rules=LATEST
+        entry_in_state(state, pending, pid, epoch),
+        command,
+        now_ms=NOW_MS,
+        release_rules=LATEST_RULES,
     )
     assert outcome.rule == rule
     if isinstance(outcome, Rejection):
@@ -719,7 +739,7 @@ def test_verifying_partitions(
         partitions=(FOO_0, FOO_1),
     )
     outcome = decide_verify(
-        entry_in_state(state, pending, pid, epoch), command, release_rules=LATEST
+        entry_in_state(state, pending, pid, epoch), command, release_rules=LATEST_RULES
     )
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
@@ -734,7 +754,7 @@ def test_verifying_partitions(
 @pytest.mark.parametrize("state", TransactionState)
 def test_only_open_transactions_time_out(state: TransactionState) -> None:
     txn = entry(state, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 11, release_rules=LATEST) is (
+    assert is_timed_out(txn, now_ms=NOW_MS + 11, release_rules=LATEST_RULES) is (
         state is TransactionState.ONGOING
     )
 
@@ -742,14 +762,14 @@ def test_only_open_transactions_time_out(state: TransactionState) -> None:
 @pytest.mark.parametrize(("late_ms", "timed_out"), [(-1, False), (0, False), (1, True)])
 def test_a_transaction_lives_for_all_of_its_timeout(late_ms: int, *, timed_out: bool) -> None:
     txn = entry(TransactionState.ONGOING, start_ms=NOW_MS, timeout_ms=10)
-    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, release_rules=LATEST) is timed_out
+    assert is_timed_out(txn, now_ms=NOW_MS + 10 + late_ms, release_rules=LATEST_RULES) is timed_out
 
 
 def test_a_pending_move_and_two_phase_commit_keep_the_timeout_away() -> None:
     ending = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
     patient = entry(TransactionState.ONGOING, timeout_ms=TIMEOUT_NEVER_MS)
-    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, release_rules=LATEST)
-    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, release_rules=LATEST)
+    assert not is_timed_out(ending, now_ms=NOW_MS + 10**9, release_rules=LATEST_RULES)
+    assert not is_timed_out(patient, now_ms=NOW_MS + 10**12, release_rules=LATEST_RULES)
 
 
 @pytest.mark.parametrize(

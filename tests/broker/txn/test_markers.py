@@ -8,7 +8,7 @@ from tests.support.coordinator import marker_reply
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.interbroker.transactions import WriteTxnMarkersReply
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.txn.markers import (
     Debt,
     MarkerBatch,
@@ -79,7 +79,7 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, owed, frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     (marker,) = batch.command.markers
@@ -123,24 +123,24 @@ def test_a_debt_names_the_rule_of_its_epoch(
     ],
 )
 def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt())
     outcome = marker_outcome(
-        queue.take_batches()[0].owed_markers[0], {FOO_0: error}, release_rules=LATEST
+        queue.take_batches()[0].owed_markers[0], {FOO_0: error}, release_rules=LATEST_RULES
     )
     assert outcome is not None
     assert outcome.refusal_rule == rule
 
 
 def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     assert owe_and_route(queue, debt()) == frozenset()
     assert queue.has_markers_to_send
     assert markers_by_broker(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
 
 
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt(pid=7))
     first_batches = queue.take_batches()
     owe_and_route(queue, debt(pid=8), frozenset({FOO_0}))
@@ -153,14 +153,14 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
 
 def test_partitions_that_are_gone_are_reported_and_not_sent() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     assert owe_and_route(queue, debt(), leaders=leaders) == {FOO_0}
     assert markers_by_broker(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
 
 
 def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
     leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owed = debt()
     assert owe_and_route(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
     assert (queue.leader_unknown_count, queue.take_batches()) == (1, [])
@@ -180,10 +180,10 @@ ALL_ERRORS.update(
 
 @pytest.mark.parametrize(("error", "meaning"), ALL_ERRORS.items())
 def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    outcome = marker_outcome(batch.owed_markers[0], {FOO_0: error}, release_rules=LATEST)
+    outcome = marker_outcome(batch.owed_markers[0], {FOO_0: error}, release_rules=LATEST_RULES)
     if outcome is None:
         assert meaning == "broken"
         return
@@ -193,11 +193,11 @@ def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
 
 
 def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt(), leaders=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
     errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
-    outcome = marker_outcome(batch.owed_markers[0], errors, release_rules=LATEST)
+    outcome = marker_outcome(batch.owed_markers[0], errors, release_rules=LATEST_RULES)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
     assert (outcome.written_partitions, outcome.partitions_to_retry) == (
@@ -224,7 +224,7 @@ def test_a_leader_whose_disk_has_failed_is_asked_again_or_not(*, is_asked_again:
 
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     for pid in (7, 8, 9):
         owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -235,7 +235,7 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
 
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     for pid in (7, 8):
         owe_and_route(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
@@ -247,7 +247,7 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
 
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt())
     first_batch, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first_batch)
@@ -259,7 +259,7 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
 
 
 def test_an_answer_without_a_request_is_a_breach() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
     queue.on_lost(batch)
@@ -271,7 +271,7 @@ def test_an_answer_without_a_request_is_a_breach() -> None:
 
 
 def test_an_older_debt_never_deletes_a_newer_one() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     older, newer = debt(epoch=3), debt(epoch=4)
     queue.add_debt(older, ALL)
     queue.add_debt(newer, ALL)
@@ -290,7 +290,7 @@ def test_an_answer_to_an_older_coordinator_spares_the_newer_debt_or_not(*, spare
 
 
 def test_dropping_a_partition_drops_only_its_markers() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
     own_debt = debt(txn_partition=10)
     owe_and_route(queue, own_debt, leaders=leaders)
@@ -313,14 +313,14 @@ def test_dropping_a_partition_drops_only_its_markers() -> None:
 
 
 def test_dropping_leaves_no_empty_queue_behind() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owe_and_route(queue, debt(), frozenset({FOO_0}))
     queue.drop_partition(10)
     assert (queue.has_markers_to_send, queue.take_batches()) == (False, [])
 
 
 def test_what_is_in_no_queue_is_not_sent_again() -> None:
-    queue = MarkerQueue(release_rules=LATEST)
+    queue = MarkerQueue(release_rules=LATEST_RULES)
     owed, other = debt(), debt_of_other()
     assert queue.sendings() == {}
     queue.add_debt(owed, ALL)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.txn.commands import (
     NEEDS_PRODUCER_ID,
     AddPartitions,
@@ -102,7 +102,7 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        (LATEST, ErrorCode.transaction_abortable),
+        (LATEST_RULES, ErrorCode.transaction_abortable),
         (Rules(unverified_is_abortable=False), ErrorCode.invalid_txn_state),
     ],
 )
@@ -114,7 +114,7 @@ def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCod
 
 def test_verification_while_a_move_is_under_way() -> None:
     txn = entry(ONGOING, pending=ONGOING)
-    assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST), PartitionsVerified)
+    assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST_RULES), PartitionsVerified)
     refused = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.concurrent_transactions
@@ -126,7 +126,7 @@ def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
         rules: decide_add_partitions(
             txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, release_rules=rules
         )
-        for rules in (LATEST, Rules(pending_comes_before_identity=False))
+        for rules in (LATEST_RULES, Rules(pending_comes_before_identity=False))
     }
     assert [
         outcome.error for outcome in outcome_by_rules.values() if isinstance(outcome, Rejection)
@@ -148,7 +148,7 @@ def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST, TV_2), (Rules(client_version_is_kept=False), TV_0)]
+    ("rules", "expected"), [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)]
 )
 def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
     added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
@@ -180,7 +180,7 @@ def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
 
 def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     txn = entry(COMPLETE_ABORT, epoch=6)
-    assert end(txn, LATEST, epoch=5, committed=True) is ErrorCode.invalid_txn_state
+    assert end(txn, LATEST_RULES, epoch=5, committed=True) is ErrorCode.invalid_txn_state
     mended = Rules(late_commit_is_fenced=True)
     assert end(txn, mended, epoch=5, committed=True) is ErrorCode.producer_fenced
     assert end(txn, mended, epoch=6, committed=True) is ErrorCode.invalid_txn_state
@@ -191,9 +191,9 @@ def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
 @pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
 def test_a_commit_of_nothing(state: TransactionState) -> None:
     ending_rules = Rules(empty_commits_are_ended=True)
-    assert end(entry(state), LATEST, epoch=5, committed=True) is ErrorCode.invalid_txn_state
+    assert end(entry(state), LATEST_RULES, epoch=5, committed=True) is ErrorCode.invalid_txn_state
     assert end(entry(state), ending_rules, epoch=5, committed=True) == 6
-    for rules in (LATEST, ending_rules):
+    for rules in (LATEST_RULES, ending_rules):
         assert end(entry(state), rules, epoch=5, committed=False) == 6
         assert end(entry(ONGOING), rules, epoch=5, committed=True) == 6
 
@@ -207,7 +207,7 @@ def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
     shipped |= dict.fromkeys([(4, True), (6, False)], ErrorCode.producer_fenced)
     waiting_rules = Rules(prepared_ends_are_concurrent=True)
     for (epoch, committed), error in shipped.items():
-        assert end(txn, LATEST, epoch=epoch, committed=committed) is error
+        assert end(txn, LATEST_RULES, epoch=epoch, committed=committed) is error
         waiting = end(txn, waiting_rules, epoch=epoch, committed=committed)
         assert waiting is ErrorCode.concurrent_transactions
 
@@ -215,7 +215,7 @@ def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
 def test_the_timeout_raises_the_epoch() -> None:
     old_rules = Rules(timeout_bumps_epoch=False)
     for rules, by_timeout, epoch in (
-        (LATEST, True, 6),
+        (LATEST_RULES, True, 6),
         (old_rules, True, 5),
         (old_rules, False, 6),
     ):
@@ -226,24 +226,24 @@ def test_the_timeout_raises_the_epoch() -> None:
 
 def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
-    fence_transition = fence(txn, LATEST, finalized=TV_0)
+    fence_transition = fence(txn, LATEST_RULES, finalized=TV_0)
     assert isinstance(fence_transition, TxnTransition)
     lost = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
     assert lost.producer_epoch == 6
-    assert fence_epoch_of(lost, release_rules=LATEST) == 6
+    assert fence_epoch_of(lost, release_rules=LATEST_RULES) == 6
     assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
 
 
 def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     txn = entry(ONGOING)
-    single_fence, twice = fence(txn, LATEST), fence(txn, Rules(fence_bumps_once=False))
+    single_fence, twice = fence(txn, LATEST_RULES), fence(txn, Rules(fence_bumps_once=False))
     assert isinstance(single_fence, TxnTransition)
     assert isinstance(twice, TxnTransition)
     assert (single_fence.producer_epoch, single_fence.last_producer_epoch) == (6, 5)
     assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
     begun = begin(txn, twice, now_ms=NOW_MS)
     assert begun.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun, twice, release_rules=LATEST)
+    prepared = apply(begun, twice, release_rules=LATEST_RULES)
     assert prepared is not None
     assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
 
@@ -259,13 +259,13 @@ def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
 def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
     for rules, next_pid, complete in (
-        (LATEST, 1000, (1000, 0)),
+        (LATEST_RULES, 1000, (1000, 0)),
         (Rules(fence_rotates_exhausted_id=False), -1, (7, PRODUCER_EPOCH_MAX)),
     ):
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
         assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
-        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST)
+        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
         assert prepared is not None
         completed = to_complete(prepared, now_ms=NOW_MS)
         assert (completed.producer_id, completed.producer_epoch) == complete
@@ -275,12 +275,12 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
 def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
     txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
     old_rules = Rules(last_epoch_recovers=False)
-    assert isinstance(fence(txn, LATEST, finalized=finalized), TxnTransition)
+    assert isinstance(fence(txn, LATEST_RULES, finalized=finalized), TxnTransition)
     assert fence(txn, old_rules, finalized=finalized) is ErrorCode.unknown_server_error
     last_epoch = PRODUCER_EPOCH_MAX
-    assert end(txn, LATEST, epoch=last_epoch, committed=False) == last_epoch
+    assert end(txn, LATEST_RULES, epoch=last_epoch, committed=False) == last_epoch
     assert end(txn, old_rules, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
-    for rules in (LATEST, old_rules):
+    for rules in (LATEST_RULES, old_rules):
         assert end(txn, rules, epoch=last_epoch, committed=True) is ErrorCode.unknown_server_error
 
 
@@ -302,11 +302,11 @@ def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
 def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
     record = to_prepared_v2(txn, committed=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
-    for rules, ids in ((LATEST, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
+    for rules, ids in ((LATEST_RULES, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
         found = decode_record(
             encode_key(TID),
             encode_value(record, finalized_version=TV_2, release_rules=rules),
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
         assert isinstance(found, TxnTransition)
         assert (found.prev_producer_id, found.next_producer_id) == ids
@@ -315,7 +315,7 @@ def test_swapped_producer_ids_in_the_log() -> None:
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
+    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
     found = decode_record(
         encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
     )
@@ -334,7 +334,7 @@ def test_a_new_session_after_a_transaction() -> None:
         now_ms=NOW_MS,
     )
     old_rules = Rules(moves_replace_whole_entry=False)
-    for rules, start_ms in ((LATEST, -1), (old_rules, NOW_MS - 1_000)):
+    for rules, start_ms in ((LATEST_RULES, -1), (old_rules, NOW_MS - 1_000)):
         session = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=rules)
         assert session is not None
         assert session.start_timestamp_ms == start_ms
@@ -348,7 +348,7 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     old_rules = Rules(moves_replace_whole_entry=False)
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
     opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    for rules, ids in ((LATEST, (7, 9)), (old_rules, (3, 9))):
+    for rules, ids in ((LATEST_RULES, (7, 9)), (old_rules, (3, 9))):
         moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
         assert moved is not None
         assert (moved.prev_producer_id, moved.next_producer_id) == ids
@@ -366,24 +366,24 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
 
 def test_flexible_records_are_read_since_3_5() -> None:
     old_rules = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
-    record_value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST)
+    record_value = encode_value(_session(), finalized_version=TV_1, release_rules=LATEST_RULES)
     assert isinstance(
-        decode_record(encode_key(TID), record_value, release_rules=LATEST), TxnTransition
+        decode_record(encode_key(TID), record_value, release_rules=LATEST_RULES), TxnTransition
     )
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
         decode_record(encode_key(TID), record_value, release_rules=old_rules)
-    plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST)
+    plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST_RULES)
     assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
     known_record = Record(
         key=encode_key(TID),
-        value=encode_value(_session(), finalized_version=TV_1, release_rules=LATEST),
+        value=encode_value(_session(), finalized_version=TV_1, release_rules=LATEST_RULES),
     )
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
     log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
-    assert list(read_log(log, release_rules=LATEST).entries) == [TID]
+    assert list(read_log(log, release_rules=LATEST_RULES).entries) == [TID]
     stopped = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
     assert stopped.entries == {}
     assert stopped.read_error is not None
@@ -404,7 +404,7 @@ def _session() -> TxnTransition:
 
 
 @pytest.mark.parametrize(
-    ("rules", "expected"), [(LATEST, False), (Rules(longest_timeout_is_never=False), True)]
+    ("rules", "expected"), [(LATEST_RULES, False), (Rules(longest_timeout_is_never=False), True)]
 )
 def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
     txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
@@ -430,7 +430,7 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
     assert decision.reply.error is ErrorCode.invalid_producer_epoch
     assert not decision.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
-    for refused, rules in ((command, LATEST), (stale, old_rules)):
+    for refused, rules in ((command, LATEST_RULES), (stale, old_rules)):
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced

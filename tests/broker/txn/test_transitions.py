@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 from txnsim.errors import InvariantViolation
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
 from txnsim.txn.transitions import (
     acknowledge_markers,
@@ -56,7 +56,7 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     failed = withdraw(pending, fence)
     assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
     # KAFKA-9666: not raised again
-    assert fence_epoch_of(failed, release_rules=LATEST) == 6
+    assert fence_epoch_of(failed, release_rules=LATEST_RULES) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
@@ -68,7 +68,8 @@ def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
 @pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])
 def test_a_fence_raises_the_epoch_by_one_up_to_the_last(epoch: int, fence: int) -> None:
     assert (
-        fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch), release_rules=LATEST) == fence
+        fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch), release_rules=LATEST_RULES)
+        == fence
     )
 
 
@@ -84,7 +85,7 @@ def test_idle_ids_can_expire(state: TransactionState) -> None:
     pending = begin(entry(state), BURIED, now_ms=NOW_MS)
     assert pending == entry(state, pending=TransactionState.DEAD)
     assert withdraw(pending, BURIED) == entry(state)
-    assert apply(pending, BURIED, release_rules=LATEST) is None
+    assert apply(pending, BURIED, release_rules=LATEST_RULES) is None
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,8 @@ def test_what_is_not_idle_cannot_expire(txn: object) -> None:
 
 def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
     move = to_prepared_v2(OPEN, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
-    live = apply(begin(OPEN, move, now_ms=NOW_MS), move, release_rules=LATEST)
-    assert live == apply(None, move, release_rules=LATEST)
+    live = apply(begin(OPEN, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
+    assert live == apply(None, move, release_rules=LATEST_RULES)
     assert live is not None
     assert (live.state, live.producer_epoch, live.last_producer_epoch) == (
         TransactionState.PREPARE_ABORT,
@@ -115,7 +116,7 @@ def test_applying_without_a_beginning_is_a_breach() -> None:
         apply(
             OPEN,
             to_prepared_v2(OPEN, committed=True, fresh_producer_id=None, now_ms=NOW_MS),
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
 
 
@@ -127,7 +128,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
     else:
         txn = entry(TransactionState.ONGOING, failed_fence=True)
         move = to_prepared_v2(txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert applied is not None
     assert applied.has_failed_epoch_fence is not completes
 
@@ -135,7 +136,7 @@ def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
 def test_a_commit_too_forgets_a_failed_fence() -> None:
     txn = entry(TransactionState.PREPARE_COMMIT, failed_fence=True)
     move = to_complete(txn, now_ms=NOW_MS)
-    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move, release_rules=LATEST_RULES)
     assert applied is not None
     assert not applied.has_failed_epoch_fence
 
@@ -196,7 +197,7 @@ def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
         timeout_ms=1,
         now_ms=NOW_MS,
     )
-    assert apply(None, target, release_rules=LATEST) == entry(
+    assert apply(None, target, release_rules=LATEST_RULES) == entry(
         pid=1000, prev_pid=7, epoch=0, last_epoch=5, timeout_ms=1, update_ms=NOW_MS
     )
 
@@ -257,7 +258,7 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
     prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST)
+    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES)
     assert completed_entry == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.commands import (
     AddPartitions,
     EndTxn,
@@ -37,7 +37,7 @@ def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     """The entry once the record of a decision is written."""
     (record,) = decision.records
-    moved = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST)
+    moved = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
     assert moved is not None
     return moved
 
@@ -63,10 +63,14 @@ def end_command(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> 
 
 def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
     command = end_command(pid, epoch, version=version)
-    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     if isinstance(outcome, NeedsProducerId):
         outcome = decide_end_txn(
-            txn, command, now_ms=NOW_MS, fresh_producer_id=ProducerId(2000), release_rules=LATEST
+            txn,
+            command,
+            now_ms=NOW_MS,
+            fresh_producer_id=ProducerId(2000),
+            release_rules=LATEST_RULES,
         )
     return outcome
 
@@ -75,7 +79,9 @@ def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     prepared = entry_after(txn, outcome)  # type: ignore[arg-type]
     pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
-    completed_entry = apply(pending, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST)
+    completed_entry = apply(
+        pending, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES
+    )
     assert completed_entry is not None
     return completed_entry
 
@@ -124,7 +130,7 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> No
         InitProducerId(transactional_id=TID, timeout_ms=1_000, keep_prepared=keeps),
         finalized_version=TV_2,
         now_ms=NOW_MS,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     kept = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
     assert (decided == kept) is keeps
@@ -159,7 +165,7 @@ def test_nothing_is_added_to_it(epoch: int) -> None:
         partitions=frozenset({FOO_0}),
         transaction_version=TV_2,
     )
-    outcome = decide_add_partitions(txn, command, now_ms=NOW_MS, release_rules=LATEST)
+    outcome = decide_add_partitions(txn, command, now_ms=NOW_MS, release_rules=LATEST_RULES)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.invalid_txn_state
 
@@ -172,7 +178,7 @@ def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
         producer_epoch=ProducerEpoch(6),
         partitions=frozenset({FOO_0}),
     )
-    outcome = decide_verify(txn, command, release_rules=LATEST)
+    outcome = decide_verify(txn, command, release_rules=LATEST_RULES)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.invalid_txn_state
 
@@ -189,7 +195,7 @@ def test_who_ends_it_waits_while_it_moves() -> None:
 
 def test_an_operator_fences_who_kept_it() -> None:
     txn = keep_prepared(entry(S.ONGOING))[0]
-    outcome = decide_fence(txn, finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST)
+    outcome = decide_fence(txn, finalized_version=TV_2, now_ms=NOW_MS, release_rules=LATEST_RULES)
     completed_entry = complete_entry(txn, outcome)
     assert (completed_entry.state, completed_entry.producer_id, completed_entry.producer_epoch) == (
         S.COMPLETE_ABORT,
@@ -215,10 +221,10 @@ def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> 
     )
     assert not isinstance(decision, Rejection | NeedsProducerId)
     (record,) = decision.records
-    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST)
-    read = decode_record(encode_key(TID), record_value, release_rules=LATEST)
+    record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
+    read = decode_record(encode_key(TID), record_value, release_rules=LATEST_RULES)
     assert isinstance(read, TxnTransition)
     assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
-    loaded = apply(None, read, release_rules=LATEST)
+    loaded = apply(None, read, release_rules=LATEST_RULES)
     assert loaded is not None
     assert without_next_epoch(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))

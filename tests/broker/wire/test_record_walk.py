@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch import BatchHeader, Record, build_batch
-from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk, walk_in_steps
+from txnsim.wire.record_walk import WALK_PIECES, WalkProgress, newest_delta_ms, walk, walk_in_steps
 from txnsim.wire.records import signed_varint
 
 BASE_MS = 1_700_000_000_000
@@ -166,7 +166,7 @@ def test_a_walk_stops_where_there_are_too_many_headers() -> None:
         1,
         len(record_bytes),
     )
-    assert walk(record_bytes, 0, 1) == Walked(0, record_bytes.index(b"v") + 2, 0)
+    assert walk(record_bytes, 0, 1) == WalkProgress(0, record_bytes.index(b"v") + 2, 0)
 
 
 @pytest.mark.parametrize("byte", [0x01, 0x03])

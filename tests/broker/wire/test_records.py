@@ -32,7 +32,7 @@ from txnsim.wire.compression import (
     NONE,
     SNAPPY,
     ZSTD,
-    Packed,
+    PackedRecords,
     compress,
     decompress,
     decompress_at_once,
@@ -405,7 +405,7 @@ def test_many_members_of_gzip_are_not_little_work() -> None:
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_much_work_is_done_in_a_room(codec: int) -> None:
     data = bytes(range(256)) * 8_000
-    packed = Packed(codec, compress(codec, data), len(data))
+    packed = PackedRecords(codec, compress(codec, data), len(data))
     with mmap.mmap(-1, packed.room_bytes) as room:
         for _ in range(2):  # whatever was there before
             with packed.unpack(room) as unpacked:

@@ -102,7 +102,7 @@ class Driver:
         return [max(offsets[partition_index], 0) for partition_index in range(partitions)]
 
     def set_positions(self, group: str, topic: str, positions: Sequence[int]) -> None:
-        """Those of a group without members, by partition."""
+        """Commit these positions, by partition, for a group without members."""
         topic_partitions = [
             TopicPartition(topic, topic_partition_index, offset)
             for topic_partition_index, offset in enumerate(positions)

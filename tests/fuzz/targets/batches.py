@@ -14,7 +14,7 @@ from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import (
     BatchHeader,
@@ -39,10 +39,10 @@ _CRC_AT: Final = 17
 _LENGTH_FROM: Final = 12
 _UNPACKED_MAX: Final = 1 << 20
 _CONFIGS: Final = (
-    LogConfig(rules=LATEST),
-    LogConfig(rules=LATEST, is_compacted=True),
-    LogConfig(rules=LATEST, timestamp_type=TimestampType.LOG_APPEND_TIME),
-    LogConfig(rules=LATEST, timestamp_before_max_ms=1_000, codec=ZSTD),
+    LogConfig(rules=LATEST_RULES),
+    LogConfig(rules=LATEST_RULES, is_compacted=True),
+    LogConfig(rules=LATEST_RULES, timestamp_type=TimestampType.LOG_APPEND_TIME),
+    LogConfig(rules=LATEST_RULES, timestamp_before_max_ms=1_000, codec=ZSTD),
 )
 
 

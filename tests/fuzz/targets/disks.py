@@ -25,7 +25,7 @@ from txnsim.group.records import GroupRecord
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import checkpoints, metadata_files, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.replica_loading import CheckpointedOffsets, load_replica
@@ -167,7 +167,7 @@ def _play_replica(fuzz_bytes: bytes) -> None:
     with contextlib.suppress(ConfigError):
         stored = load_replica(
             replica,
-            config=LogConfig(rules=LATEST),
+            config=LogConfig(rules=LATEST_RULES),
             noted=checkpointed,
             was_clean=bool(flags & 2),
             now_ms=NOW_MS,
@@ -297,11 +297,11 @@ def _play_record(fuzz_bytes: bytes) -> None:
     key, value = _split_parts(fuzz_bytes, 2)
     for content in (value, None):
         with contextlib.suppress(CorruptLogRecordError):
-            decode_txn_record(key, content, release_rules=LATEST)
+            decode_txn_record(key, content, release_rules=LATEST_RULES)
         with contextlib.suppress(CorruptLogRecordError):
             _check_round_trip(decode_group_record(key, content))
     chunk = build_batch([Record(key=key, value=value)], timestamp_ms=NOW_MS)
-    read_log([chunk], release_rules=LATEST)
+    read_log([chunk], release_rules=LATEST_RULES)
 
 
 def _check_round_trip(record: GroupRecord | None) -> None:

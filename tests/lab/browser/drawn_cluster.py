@@ -24,7 +24,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.runtime.rng import SeededRng
 from txnsim.types import IsolationLevel, TopicPartition
@@ -286,7 +286,7 @@ class DrawnCluster:
             async with asyncio.timeout(ANSWER_S):
                 producers = await self._admin.producers_of(partition)
                 stable_offset = await self._admin.offset_of(
-                    partition, LATEST, IsolationLevel.READ_COMMITTED
+                    partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
                 )
                 now_ms = self._cluster.clock.now_ms()
                 explanation = await explain(self._admin, partition, now_ms=now_ms)

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from tests.support.re2j import recorded_answers
-from tests.support.site import built_site, in_node
+from tests.support.site import built_site, run_python_in_site
 from tests.support.trace_survey import first_runs, scenario_runs
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
@@ -105,7 +105,7 @@ def test_patterns_are_taken_refused_and_matched_as_by_re2j_in_webassembly(
         [answer.expression, [*answer.matched_names, *answer.unmatched_names]] for answer in answers
     ]
     expected_answers = [answer.refusal or list(answer.matched_names) for answer in answers]
-    assert in_node(site, tmp_path / "site", MATCH, questions) == expected_answers
+    assert run_python_in_site(site, tmp_path / "site", MATCH, questions) == expected_answers
 
 
 @pytest.mark.nightly
@@ -123,7 +123,7 @@ def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None
         (scenario_run.scenario.name, scenario_run.run, scenario_run.take)
         for scenario_run in scenario_runs
     ]
-    hashes_there = in_node(site, folder / "site", TELL, names)
+    hashes_there = run_python_in_site(site, folder / "site", TELL, names)
     with ThreadPoolExecutor(1) as aside:  # Playwright may keep a loop running in this thread
         hashes_here = list(aside.map(hash_of, scenario_runs))
     assert [
@@ -137,7 +137,7 @@ def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None
 def test_lessons_come_to_the_same_answers_and_goals_in_webassembly(
     site: Path, tmp_path: Path
 ) -> None:
-    outcomes_there = in_node(site, tmp_path / "site", PLAY, None)
+    outcomes_there = run_python_in_site(site, tmp_path / "site", PLAY, None)
     with ThreadPoolExecutor(1) as aside:
         for lesson_name, lesson in lessons().items():
             if lesson.cluster is not None:

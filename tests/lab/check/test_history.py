@@ -11,7 +11,7 @@ from tests.support.hand_made_histories import HistoryBuilder
 from txnsim.types import TopicPartition
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check.anomaly import Kind, convict
-from txnsim_lab.check.history import Fate, History, HistoryError
+from txnsim_lab.check.history import History, HistoryError, TransactionFate
 from txnsim_lab.check.observations import (
     Added,
     Began,
@@ -104,30 +104,36 @@ OK, FAILED, UNKNOWN = Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN
 @pytest.mark.parametrize(
     ("ends", "fate"),
     [
-        pytest.param([], Fate(), id="no end"),
-        pytest.param([(True, OK)], Fate(committed=True), id="commit"),
-        pytest.param([(True, UNKNOWN)], Fate(maybe_committed=True), id="commit without an answer"),
-        pytest.param([(True, FAILED)], Fate(aborted=True), id="commit refused"),
-        pytest.param([(False, OK)], Fate(aborted=True), id="abort"),
-        pytest.param([(False, UNKNOWN)], Fate(aborted=True), id="abort without an answer"),
-        pytest.param([(False, FAILED)], Fate(aborted=True), id="abort refused"),
+        pytest.param([], TransactionFate(), id="no end"),
+        pytest.param([(True, OK)], TransactionFate(is_committed=True), id="commit"),
         pytest.param(
-            [(True, UNKNOWN), (True, OK)], Fate(committed=True), id="commit, at the second attempt"
+            [(True, UNKNOWN)], TransactionFate(may_be_committed=True), id="commit without an answer"
+        ),
+        pytest.param([(True, FAILED)], TransactionFate(is_aborted=True), id="commit refused"),
+        pytest.param([(False, OK)], TransactionFate(is_aborted=True), id="abort"),
+        pytest.param(
+            [(False, UNKNOWN)], TransactionFate(is_aborted=True), id="abort without an answer"
+        ),
+        pytest.param([(False, FAILED)], TransactionFate(is_aborted=True), id="abort refused"),
+        pytest.param(
+            [(True, UNKNOWN), (True, OK)],
+            TransactionFate(is_committed=True),
+            id="commit, at the second attempt",
         ),
         pytest.param(
             [(True, UNKNOWN), (True, FAILED)],
-            Fate(maybe_committed=True),
+            TransactionFate(may_be_committed=True),
             id="a refused repetition does not undo the first attempt",
         ),
         pytest.param(
             [(True, UNKNOWN), (False, OK)],
-            Fate(maybe_committed=True),
+            TransactionFate(may_be_committed=True),
             id="an abort behind a commit without an answer may have ended the next one",
         ),
     ],
 )
 def test_the_fate_is_what_the_producer_was_told(
-    ends: list[tuple[bool, Outcome]], fate: Fate
+    ends: list[tuple[bool, Outcome]], fate: TransactionFate
 ) -> None:
     history = History(
         Ended(at_ms=1, who="p", transaction="T1", commit=commit, outcome=outcome)
@@ -136,7 +142,7 @@ def test_the_fate_is_what_the_producer_was_told(
     history.add(WROTE)
     fate_found = history.transactions()["T1"].fate
     assert fate_found == fate
-    assert fate_found.open == (fate == Fate())
+    assert fate_found.is_undecided == (fate == TransactionFate())
 
 
 def test_a_history_survives_its_lines() -> None:

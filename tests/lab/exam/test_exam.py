@@ -22,7 +22,7 @@ from tests.support.waiting import until
 from txnsim.cli.main import main
 from txnsim.client.errors import RetriableError
 from txnsim.client.inspection.topic_reading import Fate, read_topic
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.errors import ConfigError
 from txnsim.log.answers import LogRead
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -515,9 +515,11 @@ async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) ->
             (record.value or b"").decode() for record in records if record.fate is Fate.COMMITTED
         ]
         assert short_values(committed) == fixture.expected.values
-        stable = await admin.offset_of(topic_partition, LATEST, IsolationLevel.READ_COMMITTED)
+        stable = await admin.offset_of(
+            topic_partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
+        )
         assert stable == fixture.expected.stable
-        assert await admin.offset_of(topic_partition, LATEST) == fixture.expected.end
+        assert await admin.offset_of(topic_partition, LATEST_TIMESTAMP) == fixture.expected.end
 
 
 async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:

@@ -13,9 +13,9 @@ from txnsim.types import TopicPartition
 from txnsim_lab.exam.readers import (
     GROUP,
     ReaderStatement,
+    cluster_with_fixture_topics,
     directories,
     expected_topics,
-    library,
     misses,
 )
 
@@ -89,7 +89,7 @@ def test_a_reader_that_says_nothing_has_missed_all(
 
 
 async def test_a_group_has_read_all_topics() -> None:
-    async with library() as kafka:
+    async with cluster_with_fixture_topics() as kafka:
         cluster = (await kafka.rebuilt.admin()).cluster
         places = [
             TopicPartition(expected_topic.topic, 0)

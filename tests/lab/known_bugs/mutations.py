@@ -41,7 +41,7 @@ from txnsim.coordinators.txn import _transition_effects as txn_writer
 from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._offsets import LATEST, GroupOffsets
+from txnsim.group._offsets import NO_RECORD_LIMIT, GroupOffsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer import MemberTarget
 from txnsim.group.consumer_group import ConsumerGroup
@@ -808,7 +808,7 @@ _GROUPS: Final[Mapping[str, Mutation]] = {
     "positions-before-replication": Mutation(
         group_service,
         "fetch_offsets",
-        with_named_arguments(high_watermark=LATEST),
+        with_named_arguments(high_watermark=NO_RECORD_LIMIT),
         "positions are shown before they are replicated",
     ),
     "positions-outlive-topic": Mutation(

@@ -28,7 +28,7 @@ import msgspec
 
 from tests.lab.known_bugs.mutations import MUTATIONS, Mutation
 from txnsim.metadata.config_keys import config_key, config_keys
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._shrinking import shrink, with_switch
 from txnsim_lab.simulation.drawing import draw
@@ -69,7 +69,9 @@ def bugs() -> tuple[str, ...]:
 
 
 def switches() -> tuple[str, ...]:
-    return tuple(field_name for field_name in Rules.documentation() if getattr(LATEST, field_name))
+    return tuple(
+        field_name for field_name in Rules.documentation() if getattr(LATEST_RULES, field_name)
+    )
 
 
 # With a bug, and without

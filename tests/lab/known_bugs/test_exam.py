@@ -10,7 +10,7 @@ import pytest
 from tests.lab.known_bugs import run
 from tests.lab.known_bugs.mutations import MUTATIONS
 from tests.support.hand_made_plans import leaderless_plan
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim_lab.simulation.plan import Plan
 from txnsim_lab.simulation.play import play
 
@@ -105,7 +105,7 @@ def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None
 def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> None:
     fields = dict(vars(Rules))
     with run.watching() as reached:
-        assert LATEST.fence_bumps_once
+        assert LATEST_RULES.fence_bumps_once
     assert "fence_bumps_once" in reached
     assert dict(vars(Rules)) == fields
 

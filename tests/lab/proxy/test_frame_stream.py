@@ -45,7 +45,7 @@ class Seen:
         self.taken.append(b"".join(pieces))
         self.written.append(b"<taken>")
         if self.holds:
-            self.stream.stop()
+            self.stream.pause()
 
     def note_end(self) -> None:
         self.ended += 1
@@ -84,11 +84,11 @@ def test_a_direction_that_is_stopped_keeps_what_comes_and_goes_on_in_order() -> 
     stream_end.stream.feed(frame(b"p") + frame(b"w") + frame(b"p") + frame(b"w") + b"\0\0")
     assert (stream_end.bytes, len(stream_end.taken)) == (frame(b"p") + b"<taken>", 1)
     stream_end.stream.feed(b"\0\3p..")
-    assert stream_end.stream.is_stopped
+    assert stream_end.stream.is_paused
     assert stream_end.stream.backlog_bytes == 7 + 7 + 2 + 5
-    stream_end.stream.go_on()
+    stream_end.stream.resume()
     assert len(stream_end.taken) == 2
-    stream_end.stream.go_on()
+    stream_end.stream.resume()
     assert stream_end.bytes == frame(b"p") + b"<taken>" + frame(b"p") + b"<taken>" + frame(b"p")
     assert stream_end.stream.backlog_bytes == 0
 
@@ -113,10 +113,10 @@ def test_what_is_no_frame_passes_for_ever() -> None:
 
 def test_what_was_forgotten_is_never_written() -> None:
     stream_end = Seen()
-    stream_end.stream.stop()
+    stream_end.stream.pause()
     stream_end.stream.feed(frame(b"p"))
     stream_end.stream.forget()
-    stream_end.stream.go_on()
+    stream_end.stream.resume()
     assert stream_end.bytes == b""
     assert stream_end.stream.backlog_bytes == 0
 

@@ -13,7 +13,7 @@ from txnsim.coordinators.txn import service
 from txnsim.errors import ConfigError
 from txnsim.log import leader_append
 from txnsim.log.verification import VerificationEntries
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.releases.rules import Rules
 from txnsim.txn import machine
 from txnsim.txn.commands import VerifyPartitions
@@ -53,7 +53,7 @@ def test_a_decision_is_replaced_wherever_it_is_bound_and_taken_back(name: str) -
 
 def test_the_module_that_calls_a_function_has_the_new_one() -> None:
     def answer() -> object:
-        return vars(service)["decide_verify"](None, ASKED, release_rules=LATEST)
+        return vars(service)["decide_verify"](None, ASKED, release_rules=LATEST_RULES)
 
     with placed("txn.verify", lambda _original, *_facts, **_named: "replaced"):
         assert vars(service)["decide_verify"] is machine.decide_verify
@@ -68,9 +68,12 @@ def test_a_replacement_may_ask_the_original() -> None:
     ) -> tuple[str, object]:
         return "after", original(txn, command, **facts)
 
-    untouched = machine.decide_verify(None, ASKED, release_rules=LATEST)
+    untouched = machine.decide_verify(None, ASKED, release_rules=LATEST_RULES)
     with placed("txn.verify", start):
-        assert machine.decide_verify(None, ASKED, release_rules=LATEST) == ("after", untouched)  # type: ignore[comparison-overlap]
+        assert machine.decide_verify(None, ASKED, release_rules=LATEST_RULES) == (
+            "after",
+            untouched,
+        )  # type: ignore[comparison-overlap]
 
 
 def test_a_method_is_replaced_in_its_class() -> None:
@@ -99,7 +102,7 @@ def test_what_a_plug_in_raises_is_kept_once_and_goes_on() -> None:
     with PluginFailures() as failures, in_place(functions, failures.note):
         for _ in range(2):
             with pytest.raises(KeyError):
-                leader_append.may_join({}, 0, LATEST)  # type: ignore[arg-type]
+                leader_append.may_join({}, 0, LATEST_RULES)  # type: ignore[arg-type]
     assert failures.texts() == ("log.may-join: fix.py:5: KeyError: 'x'",)
 
 

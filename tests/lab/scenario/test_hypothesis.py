@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, HypothesisVerdict, Judged, check
+from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, FileVerdict, HypothesisVerdict, check
 from txnsim_lab.scenario.scenario_reader import read
 
 HYPOTHESES: Final = Path(__file__).with_name("hypotheses")
@@ -30,7 +30,7 @@ NOT_SO: Final = (
 IMPOSSIBLE: Final = ("late-record-of-a-timed-out-transaction",)
 
 
-def judge_hypothesis(name: str) -> Judged:
+def judge_hypothesis(name: str) -> FileVerdict:
     path = HYPOTHESES / f"{name}.yaml"
     return check(read(path.name, path.read_text("utf-8")))
 

@@ -429,13 +429,13 @@ def test_a_run_turns_switches_and_settings_and_may_be_another_release() -> None:
 
 def test_leaders_are_where_the_story_wants_them() -> None:
     topic = Topic.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
-    assert leaders_of(topic, brokers=3) == (1, 2, 3, 1)
-    wanted = new_topic("t", topic, brokers=3)
+    assert leaders_of(topic, broker_count=3) == (1, 2, 3, 1)
+    wanted = new_topic("t", topic, broker_count=3)
     assert wanted.assignments[1] == (1, (2, 3, 1))
     assert wanted.configs == {"a": "true", "b": "3"}
     placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
-    assert new_topic("t", placed, brokers=3).assignments == ((0, (3, 1)),)
-    assert len(new_topic("t", topic, brokers=1).assignments[0][1]) == 1
+    assert new_topic("t", placed, broker_count=3).assignments == ((0, (3, 1)),)
+    assert len(new_topic("t", topic, broker_count=1).assignments[0][1]) == 1
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ from txnsim_lab.scenario.driver_commands import (
     Back,
     Command,
     Drive,
-    Failed,
     Go,
     Input,
     Order,
+    RunFailed,
     encode,
     to_command,
     to_order,
@@ -761,7 +761,7 @@ def test_orders_and_states_arrive_as_they_were_sent() -> None:
     input_given = Input(before=3, step={"release": "late"})
     order = Order(yaml="name: x", run="V-", take="armed", seed=1, inputs=(input_given,))
     assert to_order(encode(order)) == order
-    assert to_state(encode(Failed(error="why"))) == Failed(error="why")
+    assert to_state(encode(RunFailed(error="why"))) == RunFailed(error="why")
 
 
 def test_who_only_asks_for_runs_imports_no_story() -> None:

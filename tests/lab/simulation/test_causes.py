@@ -322,7 +322,7 @@ def test_a_tally_says_what_was_not_exercised() -> None:
     assert tally.idle == "no transaction was committed"
     tally.add(msgspec.structs.replace(row, committed=1, struck=1))
     assert tally.idle is None
-    assert tally.seeds == 2
+    assert tally.seed_count == 2
 
 
 @pytest.mark.costly

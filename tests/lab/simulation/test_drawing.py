@@ -461,7 +461,7 @@ def test_what_drawn_runs_find_has_a_name(block: int) -> None:
     for seed in range(block * DRAWN_RUNS_SEEDS // BLOCKS, (block + 1) * DRAWN_RUNS_SEEDS // BLOCKS):
         tally.add(row_of(seed, SimulationOptions()))
     assert tally.idle is None
-    nameless = {row.seed: row.because for row in tally.failed if not row.names}
+    nameless = {row.seed: row.because for row in tally.failed_rows if not row.names}
     assert nameless == {}
 
 

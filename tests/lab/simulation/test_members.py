@@ -12,7 +12,7 @@ from txnsim.client.group_requests import GroupMetadata
 from txnsim.errors import Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.steps_model import Call
 from txnsim_lab.simulation.play import (
@@ -54,7 +54,7 @@ def cluster(*member_ids: str, generation: int = 2) -> Any:
 def cluster_of(*groups: Any, behind_may: bool = True) -> Any:
     """A broker for each, of which the last has the newest."""
     missing = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
-    release = SimpleNamespace(rules=replace(LATEST, members_behind_may_commit=behind_may))
+    release = SimpleNamespace(rules=replace(LATEST_RULES, members_behind_may_commit=behind_may))
 
     def broker(epoch: int, group: Any) -> Any:
         shard = SimpleNamespace(

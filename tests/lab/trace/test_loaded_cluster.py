@@ -24,7 +24,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince, ProducerState, TransactionDescription
-from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState
 from txnsim.metadata.image import ClusterImage
@@ -58,8 +58,8 @@ VALUE: Final = bytes(70_000)
 Read = list[tuple[int, bytes | None, bytes | None]]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """All that clients find out."""
+class ClientView(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients can read of a cluster: offsets, records, producers, transactions."""
 
     ends: dict[str, dict[TopicPartition, int]]
     records: dict[str, dict[TopicPartition, Read]]
@@ -68,13 +68,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     hanging: tuple[tuple[TopicPartition, int], ...]
 
 
-async def look(cluster: Cluster) -> Seen:
+async def look(cluster: Cluster) -> ClientView:
     admin = Admin(cluster)
     ends: dict[str, dict[TopicPartition, int]] = {}
     for name, timestamp, isolation in (
-        ("start", EARLIEST, IsolationLevel.READ_UNCOMMITTED),
-        ("high watermark", LATEST, IsolationLevel.READ_UNCOMMITTED),
-        ("last stable", LATEST, IsolationLevel.READ_COMMITTED),
+        ("start", EARLIEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED),
+        ("high watermark", LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED),
+        ("last stable", LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED),
     ):
         offsets_found = await list_offsets(
             cluster, dict.fromkeys(PARTITIONS, timestamp), isolation=isolation
@@ -87,7 +87,7 @@ async def look(cluster: Cluster) -> Seen:
     described = await admin.describe_transactions((*NAMES, "ghost"))
     producers = await admin.describe_producers(PARTITIONS)
     hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
-    return Seen(
+    return ClientView(
         ends=ends,
         records={
             "committed": await read_partitions(
@@ -130,7 +130,7 @@ async def read_partitions(
     return records_by_partition
 
 
-async def live(cluster: VirtualCluster, random: Random) -> Seen:
+async def live(cluster: VirtualCluster, random: Random) -> ClientView:
     """A random history; what clients see at its end."""
     async with cluster.client() as client:
         producers = {
@@ -254,7 +254,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 class Left(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster has left when it was written."""
 
-    seen: Seen
+    seen: ClientView
     image: ClusterImage
     paths: list[Path]
     now_ms: int
@@ -294,7 +294,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
     }
 
 
-async def go_on(client: Cluster, seen_before: Seen) -> None:
+async def go_on(client: Cluster, seen_before: ClientView) -> None:
     """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
     admin = Admin(client)
     for transactional_id in NAMES:

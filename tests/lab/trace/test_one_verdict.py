@@ -20,7 +20,7 @@ from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Hold
@@ -117,7 +117,9 @@ class DrawnRun:
     async def abort(self, app: Cluster) -> None:
         """Write an ABORT where a transaction is open, whatever its coordinator will decide."""
         admin, partition = Admin(app), self.partition()
-        stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+        stable_offset = await admin.offset_of(
+            partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
+        )
         spec = await admin.identify(OpenSince(partition=partition, start_offset=stable_offset))
         await admin.abort_transaction(spec)
 

@@ -232,7 +232,7 @@ def test_an_id_may_be_any_text(transactional_id: str) -> None:
 
 
 async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
-    """It was owed to the end of the trace."""
+    """The state once showed such a marker as owed to the end of the trace."""
     coordinator_bench = CoordinatorBench(trace=True)
     coordinator_bench.answers_markers = False
     session = await coordinator_bench.ready()
@@ -317,7 +317,7 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(
     states_seen: list[tuple[str, list[str]]] = []
 
     def look() -> None:
-        """What a reader knows is what there is."""
+        """Check that a reader of the trace knows the members that there are."""
         members_told = state_at(tracer.events(), tracer.nodes).streams
         for member in members_told.values():
             del member["i"]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from txnsim.metadata.config_keys import ConfigKey, ConfigType
 from txnsim.metadata.configs import broker_configs
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story
 
 GONE: Final = "gone"
@@ -155,7 +155,7 @@ def describe_broker_configs(player: FramePlayer) -> None:
             if name in OF_A_PLACE
         },
     )
-    for name in broker_configs(LATEST):
+    for name in broker_configs(LATEST_RULES):
         if name not in OF_A_PLACE:
             player.ask(
                 "DescribeConfigs",
@@ -180,7 +180,7 @@ def alter_every_broker_config(player: FramePlayer) -> None:
     """Each broker config set to its default and to wrong values, for one broker and for all, only
     validated.
     """
-    keys = broker_configs(LATEST)
+    keys = broker_configs(LATEST_RULES)
     for broker_name in ("1", ""):
         configs_by_answer: dict[str, list[str]] = {}
         for name, key in keys.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.real.stories.txn import StoryTxn, both_views, producers_of
+from tests.real.stories.txn import StoryTxn, ask_at_both_levels, producers_of
 from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, Topic
 
 
@@ -32,7 +32,7 @@ def new_flow(player: FramePlayer) -> None:
         txn.send("not transactional", topic, version, 2, transactional=False)
         txn.send("stale epoch", topic, version, 2, epoch=txn.epoch - 1)
         producers_of(player, topic, "open")
-        both_views(player, topic, "open")
+        ask_at_both_levels(player, topic, "open")
         txn.end("wrong pid", 5, pid=txn.pid + 100_000)
         txn.end("lower epoch", 5, epoch=txn.epoch - 1)
         txn.end("higher epoch", 5, epoch=txn.epoch + 1)
@@ -50,12 +50,12 @@ def new_flow(player: FramePlayer) -> None:
 
 
 def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: int) -> None:
-    """What follows when the transaction is ended, retried, fenced, mixed with the old protocol."""
+    """End the transaction; retry the end, fence the producer, and mix in the old protocol."""
     old_epoch = txn.epoch
     txn.end("commit", 5)
     txn.wait_until_ended("CompleteCommit")
     producers_of(player, topic, "committed")
-    both_views(player, topic, "committed")
+    ask_at_both_levels(player, topic, "committed")
     txn.end("commit retried", 5, epoch=old_epoch)
     txn.end("abort of what was committed", 5, epoch=old_epoch, committed=False)
     txn.end("commit of nothing", 5)
@@ -68,7 +68,7 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: in
     txn.end("abort retried", 5, epoch=old_epoch, committed=False)
     txn.end("commit of what was aborted", 5, epoch=old_epoch)
     txn.send("late record", topic, version, 1, epoch=old_epoch)
-    both_views(player, topic, "aborted")
+    ask_at_both_levels(player, topic, "aborted")
     txn.send("third", topic, version, 0)
     txn.end("old duplicate", 5, epoch=old_epoch, committed=False)
     old_epoch = txn.epoch
@@ -91,7 +91,7 @@ def new_flow_ended(player: FramePlayer, topic: Topic, txn: StoryTxn, version: in
     txn.send("old protocol", topic, 11, 1)
     txn.end("end by the new", 5)
     txn.wait_until_ended("CompleteCommit")
-    both_views(player, topic, "mixed")
+    ask_at_both_levels(player, topic, "mixed")
 
 
 STORIES: Final[tuple[tuple[Story, int], ...]] = ((new_flow, 1), (new_flow, 2))

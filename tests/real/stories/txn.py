@@ -143,8 +143,10 @@ def producers_of(player: FramePlayer, topic: Topic, note: str = "") -> None:
     player.ask("DescribeProducers", 0, note, topics=[{"name": topic[0], "partition_indexes": [0]}])
 
 
-def both_views(player: FramePlayer, topic: Topic, note: str) -> None:
-    """What either isolation level reads."""
+def ask_at_both_levels(player: FramePlayer, topic: Topic, note: str) -> None:
+    """Send Fetch and ListOffsets at each isolation level; `note` goes into the record of the
+    answers.
+    """
     for isolation in (0, 1):
         player.ask(
             "Fetch", 12, f"{note}, isolation {isolation}", **fetch(topic, isolation=isolation)

@@ -480,14 +480,14 @@ def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
 def test_what_is_missing_is_said() -> None:
     assert Coordinators().gap == "the directories hold no partition of __transaction_state"
     assert not Coordinators().is_complete
-    coordinators = Coordinators(partitions=3, missing=(1,), damaged=frozenset({2}))
+    coordinators = Coordinators(partition_count=3, missing=(1,), damaged=frozenset({2}))
     assert not coordinators.is_complete
     assert coordinators.gap == (
         "the directories lack __transaction_state, partition 1; __transaction_state, partition 2,"
         " can't be read to its end"
     )
-    assert Coordinators(partitions=3).is_complete
-    assert Coordinators(partitions=3).gap == ""
+    assert Coordinators(partition_count=3).is_complete
+    assert Coordinators(partition_count=3).gap == ""
     lacking = coordinators_of([], forgotten={}, partitions_on_disk=[0, 3], damaged=[3])
     assert (lacking.missing, lacking.damaged) == ((1, 2), frozenset({3}))
 
@@ -565,9 +565,13 @@ GUESSED = coordinators_of([], forgotten={}, partitions_on_disk=[0])
 
 
 def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
-    assert (GUESSED.partitions, GUESSED.is_complete) == (1, True)
+    assert (GUESSED.partition_count, GUESSED.is_complete) == (1, True)
     identities = complete_coordinators(GUESSED, STATE, {0: {1, 3}})
-    assert (identities.partitions, identities.missing, identities.not_in_sync) == (3, (1, 2), {})
+    assert (identities.partition_count, identities.missing, identities.not_in_sync) == (
+        3,
+        (1, 2),
+        {},
+    )
     assert not identities.is_complete
     assert complete_coordinators(GUESSED, {}, {0: {1}}) == GUESSED
 

@@ -16,7 +16,7 @@ from tests.support.no_spark import no_session
 from txnsim import on_demand_imports
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.text import time_text
 from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
@@ -49,7 +49,7 @@ def only_finding(report: Report) -> Finding:
 @pytest.fixture
 def driver() -> LogDriver:
     """Producer 7 has a transaction open since offset 2; the one before was committed."""
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     log_driver.txn(0)
     log_driver.end(committed=True, coordinator_epoch=4)
     log_driver.txn(1)
@@ -129,7 +129,9 @@ def with_times(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransi
 def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
     tmp_path: Path, driver: LogDriver, *, clean: bool
 ) -> None:
-    """It was in no transaction. COMMIT was advised, by the decision that its marker had paid."""
+    """Such records were in no transaction. Yet COMMIT was advised: the decision whose marker was
+    already written was taken for theirs.
+    """
     broker = BrokerDir(tmp_path / "b")
     replica = broker.replica(driver)
     broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
@@ -198,7 +200,7 @@ def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: Log
 def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver) -> None:
     """Broker 2 has the marker that broker 1 lacks, below what both have: no broker wrote that."""
     broker_with(tmp_path / "b1", driver, "Empty", broker=1)
-    other = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    other = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     other.txn(0)
     other.end(committed=True)
     other.txn(1)

@@ -259,7 +259,7 @@ def markers(_replica: ReplicaEnds, _offset: int, _producer_id: int) -> bool:
     return True
 
 
-def never_asked(replica: ReplicaEnds, offset: int, producer_id: int) -> bool:
+def fail_if_asked(replica: ReplicaEnds, offset: int, producer_id: int) -> bool:
     raise AssertionError((replica, offset, producer_id))
 
 
@@ -294,28 +294,28 @@ TAIL = [ends(1, 9, (0, 0), (2, 7)), ends(2, 20, (0, 0))]
 LATER = [ends(1, 9, (0, 0), (2, 4)), ends(2, 9, (0, 0))]
 SPREADS = {
     "open on every replica": Across(
-        [ends(1, 9), ends(2, 9)], {1: txn(), 2: txn()}, never_asked, [], []
+        [ends(1, 9), ends(2, 9)], {1: txn(), 2: txn()}, fail_if_asked, [], []
     ),
     "one has not come that far": Across(
-        [ends(1, 9), ends(2, 5)], {1: txn(5)}, never_asked, [2], []
+        [ends(1, 9), ends(2, 5)], {1: txn(5)}, fail_if_asked, [2], []
     ),
     "one ended it within what both have": Across(
-        [ends(1, 9), ends(2, 9)], {1: txn(5)}, never_asked, [], [2]
+        [ends(1, 9), ends(2, 9)], {1: txn(5)}, fail_if_asked, [], [2]
     ),
-    "also a shorter one": Across([ends(1, 9), ends(2, 7)], {1: txn(5)}, never_asked, [], [2]),
+    "also a shorter one": Across([ends(1, 9), ends(2, 7)], {1: txn(5)}, fail_if_asked, [], [2]),
     "an end in a tail that goes does not count": Across(TAIL, {1: txn(5)}, markers, [2], []),
     "without one there it was ended before": Across(TAIL, {1: txn(5)}, no_markers, [], [2]),
     "open on another than the one that counts": Across(
         [ends(1, 9), ends(2, 7), ends(3, 4)], {2: txn(5)}, no_markers, [3], [1]
     ),
     "beginnings that differ": Across(
-        [ends(1, 9), ends(2, 9)], {1: txn(5), 2: txn(3)}, never_asked, [], [2]
+        [ends(1, 9), ends(2, 9)], {1: txn(5), 2: txn(3)}, fail_if_asked, [], [2]
     ),
     "a beginning that was deleted with its segment": Across(
-        [ends(1, 9), ends(2, 9, start=5)], {1: txn(3), 2: txn(5)}, never_asked, [], []
+        [ends(1, 9), ends(2, 9, start=5)], {1: txn(3), 2: txn(5)}, fail_if_asked, [], []
     ),
     "beginnings that differ beyond what both have": Across(
-        LATER, {1: txn(5), 2: txn(6)}, never_asked, [], []
+        LATER, {1: txn(5), 2: txn(6)}, fail_if_asked, [], []
     ),
 }
 
@@ -340,7 +340,7 @@ def test_who_has_it_open(case: Across) -> None:
     ("replicas", "has_marker"),
     [
         ([ends(1, 9), ends(2, 7)], markers),
-        ([ends(1, 9, (0, 0), (2, 5)), ends(2, 20, (0, 0))], never_asked),
+        ([ends(1, 9, (0, 0), (2, 5)), ends(2, 20, (0, 0))], fail_if_asked),
     ],
     ids=["one is behind", "in a tail that would be cut off"],
 )

@@ -27,7 +27,7 @@ from tests.support.logs import PID, LogDriver, batch, plain
 from tests.support.old_messages import old_message
 from tests.support.sampled_offsets import every
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.txn.state import Tombstone
 from txnsim.types import TopicPartition, TransactionalId
@@ -301,7 +301,7 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def driver() -> LogDriver:
     """Several segments; producer 7 has a transaction open since offset 4, the one before ended."""
-    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     log_driver.txn(0)
     log_driver.txn(0, pid=8)
     log_driver.end(committed=True)
@@ -461,7 +461,7 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
 
 
 def read_at_once(state: ReplicaState) -> ReplicaRead:
-    return local_engine().results_of(replica_job([state], cores=1), EngineKind.HERE)[
+    return local_engine().results_of(replica_job([state], core_count=1), EngineKind.HERE)[
         state.replica.path
     ]
 
@@ -479,7 +479,7 @@ def test_it_finds_the_same(tmp_path: Path) -> None:
     state = state_of(replica, use_snapshots=False)
     result_at_once = read_at_once(state)
     for way in (EngineKind.HERE, EngineKind.PROCESSES):
-        read = local_engine().results_of(replica_job([state], cores=2), way)
+        read = local_engine().results_of(replica_job([state], core_count=2), way)
         assert read == {state.replica.path: result_at_once}
     assert sorted(result_at_once.opened) == [PID, 99]
     assert result_at_once.opened[PID].coordinator_epoch == 4
@@ -576,7 +576,7 @@ def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tup
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """Producer 7 has a transaction open from offset 2 to 4, over several segments."""
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=150))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=150))
     driver.txn(0)
     driver.end(committed=True)
     driver.txn(1)

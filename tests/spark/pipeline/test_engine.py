@@ -14,7 +14,7 @@ from tests.support.logs import NOW, LogDriver, plain
 from tests.support.soundness import busy_log, patch, write_log_dir
 from txnsim.cli.main import main
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
@@ -43,7 +43,7 @@ def killed_broker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
     for partition in range(4):
-        driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+        driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
         driver.txn(0, pid=7)
         driver.txn(0, pid=8)
         driver.end(committed=True, pid=7)
@@ -61,7 +61,7 @@ def states_in(log_dir: Path) -> list[ReplicaState]:
 
 
 def of_replicas(log_dir: Path) -> EngineJob[Any, Any]:
-    return replica_job(states_in(log_dir), cores=4)
+    return replica_job(states_in(log_dir), core_count=4)
 
 
 def of_coordinators(log_dir: Path) -> EngineJob[Any, Any]:

@@ -25,7 +25,7 @@ from tests.support.log_tables import broker_dir, replica, segment
 from tests.support.logs import NOW, LogDriver, batch
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.names import FileName
 from txnsim.txn.log_format import encode_batch
@@ -91,7 +91,7 @@ def transactions() -> bytes:
         move("Ongoing", ORDERS, PAYMENTS, name="billing", pid=9),
     ]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
     )
 
 

@@ -26,7 +26,7 @@ from tests.support.log_tables import (
 from tests.support.logs import NOW, batch, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
@@ -78,7 +78,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def transactions() -> bytes:
     moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
     )
 
 

@@ -11,7 +11,7 @@ from tests.support.fragment_model import Act, segment_of
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage.log_file import read_log_file
 from txnsim_spark.scan import log_seek
 from txnsim_spark.scan.log_seek import batches_at, end_offset_of, markers_in, read_markers
@@ -28,7 +28,7 @@ def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def segment(tmp_path: Path) -> SegmentFile:
     """A long one, with an entry of the index about every third batch; 40 markers of producer 8."""
-    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=200))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, index_interval_bytes=200))
     for sequence in range(0, 120, 3):
         driver.txn(sequence, count=3)
         driver.txn(sequence, count=3, pid=8)
@@ -117,7 +117,7 @@ def test_a_torn_tail_is_no_part_of_the_log(segment: SegmentFile) -> None:
 def test_a_damaged_batch_that_the_index_names_ends_the_log_there(
     tmp_path: Path, is_torn: bool
 ) -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, index_interval_bytes=1))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, index_interval_bytes=1))
     for sequence in range(5):
         driver.txn(sequence)
     write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))

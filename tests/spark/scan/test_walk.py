@@ -39,8 +39,8 @@ from txnsim_spark.scan.walk import ScanLimits, batch_rows, damage_of, ending_row
 SCAN_LIMITS = st.builds(
     ScanLimits,
     piece_bytes=st.sampled_from([256, 300, 1_000, 1 << 20]),
-    rows=st.integers(1, 20),
-    producers=st.integers(1, 8),
+    rows_max=st.integers(1, 20),
+    fragments_max=st.integers(1, 8),
 )
 JUDGED_WITHIN = (
     *(fk.SEQUENCE_GAPS, fk.EPOCHS_BACK, fk.IDLE_MARKERS, fk.LAST_SEQUENCE),
@@ -112,7 +112,7 @@ def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Sc
 
     def check(path: Path) -> None:
         tables = list(batch_rows(path, on_damage=never, limits=bounds))
-        assert all(0 < table.shape[1] <= bounds.rows for table in tables)
+        assert all(0 < table.shape[1] <= bounds.rows_max for table in tables)
         assert [row.tolist() for table in tables for row in table.T] == expected_rows(segment_bytes)
 
     on_file(segment_bytes, check)
@@ -127,7 +127,7 @@ def test_fragments_merge_to_the_same_whatever_the_bounds(
 
     def check(path: Path) -> None:
         tables = list(fragment_rows(path, on_damage=never, limits=bounds))
-        assert all(0 < len(table) <= bounds.producers for table in tables)
+        assert all(0 < len(table) <= bounds.fragments_max for table in tables)
         by_producer: dict[int, list[list[int]]] = {}
         for table in tables:
             for row in table.tolist():
@@ -152,7 +152,9 @@ def test_one_table_of_fragments_suffices_for_few_producers(
 
     def check(path: Path) -> None:
         rows_of_whole = fragments_of(segment_bytes)
-        roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        roomy = ScanLimits(
+            piece_bytes=bounds.piece_bytes, rows_max=bounds.rows_max, fragments_max=64
+        )
         tables = list(fragment_rows(path, on_damage=never, limits=roomy))
         assert [row for table in tables for row in table.tolist()] == rows_of_whole
         assert len(tables) == bool(rows_of_whole)
@@ -167,9 +169,11 @@ def test_every_marker_is_an_ending_whatever_the_bounds(
     segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
-        roomy = ScanLimits(piece_bytes=bounds.piece_bytes, rows=bounds.rows, producers=64)
+        roomy = ScanLimits(
+            piece_bytes=bounds.piece_bytes, rows_max=bounds.rows_max, fragments_max=64
+        )
         tables = list(ending_rows(path, on_damage=never, limits=roomy))
-        assert all(0 < table.shape[1] <= bounds.rows for table in tables)
+        assert all(0 < table.shape[1] <= bounds.rows_max for table in tables)
         merged_rows = [row.tolist() for table in tables for row in table.T]
         assert merged_rows == expected_endings(segment_bytes)
 
@@ -335,8 +339,8 @@ def test_memory_does_not_grow_with_the_number_of_producers(
 EXAMINING_BOUNDS = st.builds(
     ScanLimits,
     piece_bytes=st.integers(PIECE_BYTES_MIN, 600),
-    rows=st.integers(1, 5),
-    producers=st.just(64),
+    rows_max=st.integers(1, 5),
+    fragments_max=st.just(64),
 )
 
 
@@ -407,7 +411,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:
     count = 10
     path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
-    examiner = Examiner(ScanLimits(producers=4))
+    examiner = Examiner(ScanLimits(fragments_max=4))
     assert examiner.examine(path, end_position=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(is_cut=False))
     assert [len(table) for table in tables] == [4, 4, 2]

@@ -22,7 +22,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 def test_each_segment_has_a_task_when_a_task_takes_no_more(log_dir: Path) -> None:
     planned = plan([log_dir], task_bytes=1)
-    assert (planned.replicas, planned.segments) == (2, 10)
+    assert (planned.replica_count, planned.segment_count) == (2, 10)
     assert [len(task) for task in planned.tasks] == [1] * 10
     assert planned.bytes == sum(path.stat().st_size for path in log_dir.rglob("*.log"))
 

@@ -31,7 +31,7 @@ from tests.support.log_tables import (
 )
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
@@ -437,7 +437,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two partitions; in one of them a transaction of two records each second."""
     log_dir = broker_dir(tmp_path_factory.mktemp("bounds"))
     replica(log_dir, busy_log())
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000, index_interval_bytes=300))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000, index_interval_bytes=300))
     for number in range(40):
         driver.now = NOW + 1_000 * number
         assert driver.txn(2 * number, count=2, pid=5, timestamp=driver.now) == 0

@@ -29,7 +29,7 @@ from tests.support.log_tables import (
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
 from txnsim.storage.txn_index import ENTRY_BYTES
@@ -371,7 +371,7 @@ def damage(path: Path, data: st.DataObject) -> None:
 def transactions() -> bytes:
     moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
     return encode_batch(
-        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST
+        moves, finalized_version=TransactionVersion.TV_2, now_ms=NOW, release_rules=LATEST_RULES
     )
 
 

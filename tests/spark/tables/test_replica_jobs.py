@@ -14,7 +14,7 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.log_tables import broker_dir, cut, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim_spark.engine import Engine, EngineKind, lone_engine
 from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import RowScope
@@ -83,7 +83,7 @@ def test_a_segment_that_several_tasks_decode_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 16)
-    driver = LogDriver(LogConfig(rules=LATEST))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES))
     for number in range(40):
         driver.txn(number, record_value=bytes(100_000))
     (path,) = logs_of(replica(broker_dir(tmp_path), driver))

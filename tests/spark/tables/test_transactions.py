@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, segment, table
 from tests.support.logs import NOW, plain
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import encode_batch, encode_key, encode_value
 from txnsim.txn.state import Tombstone, TxnRecord
 from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
@@ -34,7 +34,10 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
         *("CompleteCommit", "CompleteAbort"),
     ]
     batch_data = encode_batch(
-        [move(name) for name in names], finalized_version=TV_2, now_ms=NOW, release_rules=LATEST
+        [move(name) for name in names],
+        finalized_version=TV_2,
+        now_ms=NOW,
+        release_rules=LATEST_RULES,
     )
     segment(broker_dir(tmp_path) / FOLDER, [batch_data])
     assert [row["state"] for row in table(tmp_path, "transactions")] == names
@@ -46,7 +49,7 @@ def test_an_entry_is_told_in_both_versions(
 ) -> None:
     entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
     batch_data = encode_batch(
-        [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST
+        [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES
     )
     segment(broker_dir(tmp_path) / FOLDER, [batch_data], base_offset=6)
     (row,) = table(tmp_path, "transactions", has_times=False)
@@ -81,7 +84,7 @@ def test_a_tombstone_is_a_row_of_its_id(tmp_path: Path) -> None:
     ]
     segment(
         broker_dir(tmp_path) / FOLDER,
-        [encode_batch(records, finalized_version=TV_2, now_ms=NOW, release_rules=LATEST)],
+        [encode_batch(records, finalized_version=TV_2, now_ms=NOW, release_rules=LATEST_RULES)],
     )
     empty, tombstone = table(tmp_path, "transactions")
     assert (empty["state"], empty["partitions"], empty["start_timestamp_ms"]) == ("Empty", [], None)
@@ -98,7 +101,7 @@ def test_compressed_batches_are_read(tmp_path: Path, codec: int) -> None:
     entry = move("PrepareCommit", A_0, name="pay")
     pair = Record(
         key=encode_key(entry.transactional_id),
-        value=encode_value(entry, finalized_version=TV_2, release_rules=LATEST),
+        value=encode_value(entry, finalized_version=TV_2, release_rules=LATEST_RULES),
     )
     batch_data = build_batch([pair] * 3, timestamp_ms=NOW, compression=codec)
     segment(broker_dir(tmp_path) / FOLDER, [batch_data])

@@ -11,13 +11,13 @@ pytest.importorskip("numba", reason="the extra spark is not installed")
 from tests.support.log_tables import broker_dir, replica, table
 from tests.support.logs import LogDriver
 from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim_spark.scan.segments import replicas_in, segments_of
 from txnsim_spark.tables._untouched_segments import segments_with_batches
 
 
 def test_segments_without_a_producer_are_left_out_where_snapshots_show_it(tmp_path: Path) -> None:
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=1_000))
     for number in range(100):
         if number in (3, 47):
             driver.txn(number // 40, pid=77)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
+from txnsim.api.request import ELEMENTS_PER_CHANGE, Reply, Request, error_fields, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.quotas import (
     Entity,
@@ -28,7 +28,7 @@ async def handle(request: Request) -> Reply:
     changes_by_entity: dict[Entity, tuple[QuotaChange, ...]] = {}
     metadata = request.broker.metadata
     release_rules = request.broker.release.rules
-    request.expect(len(request.message.entries) * CHANGE_WEIGHT)
+    request.expect(len(request.message.entries) * ELEMENTS_PER_CHANGE)
     for alteration in request.message.entries:
         entity = _entity_of_alteration(alteration)
         quota_keys = [operation.key for operation in alteration.ops]
@@ -42,7 +42,7 @@ async def handle(request: Request) -> Reply:
             else:
                 outcomes[entity] = None
                 changes_by_entity[entity] = changes
-        await request.have_done(CHANGE_WEIGHT)
+        await request.have_done(ELEMENTS_PER_CHANGE)
     if not request.message.validate_only:
         # All at once, as a controller appends them: an image for each would be copied as often.
         metadata.publish(altered_quotas(metadata.image, changes_by_entity, release_rules))

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, assert_never
 
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
+from txnsim.api.request import ELEMENTS_PER_CHANGE, Reply, Request, error_fields, invalid
 from txnsim.controller import controller
 from txnsim.controller.controller import ConfigEntryChange, name_complaint
 from txnsim.controller.leadership import without_elr
@@ -77,7 +77,7 @@ async def alter_each(
             request.broker.metadata.publish(outcome)
         return _alteration_row(request, outcome, resource)
 
-    results = await request.map_each(alter, request.message.resources, weight=CHANGE_WEIGHT)
+    results = await request.map_each(alter, request.message.resources, weight=ELEMENTS_PER_CHANGE)
     return request.answer(responses=tuple(results))
 
 

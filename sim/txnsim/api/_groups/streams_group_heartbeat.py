@@ -153,7 +153,7 @@ def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Stat
             if not access.may_topic(AclOperation.CREATE, topic_name)
         ]
         if denied_topics:
-            return _with_detail(
+            return _with_internal_topics_detail(
                 reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied_topics)}."
             )
     members, broker = request.broker.groups.streams, request.broker
@@ -177,7 +177,9 @@ def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Stat
     )
     unlisted_count = len(problems) - _PROBLEMS_SHOWN
     unlisted_text = f" and {unlisted_count} more" if unlisted_count > 0 else ""
-    return _with_detail(reply.statuses, f"Creation failed: {shown_problems}{unlisted_text}.")
+    return _with_internal_topics_detail(
+        reply.statuses, f"Creation failed: {shown_problems}{unlisted_text}."
+    )
 
 
 def _new_topic(topic: TopicInfo) -> TopicToCreate:
@@ -189,7 +191,7 @@ def _new_topic(topic: TopicInfo) -> TopicToCreate:
     )
 
 
-def _with_detail(
+def _with_internal_topics_detail(
     statuses: tuple[StatusMessage, ...], added_detail: str
 ) -> tuple[StatusMessage, ...]:
     return tuple(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.delegation_tokens import ask, timestamps_of
+from txnsim.api._identities.delegation_tokens import refuse_request, timestamps_of
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.principals import ANONYMOUS
@@ -22,7 +22,7 @@ USER: Final = "User"
 async def handle(request: Request) -> Reply:
     if _is_half_an_owner(request):
         return _answer(request, ErrorCode.unknown_server_error, principal=ANONYMOUS)
-    return await ask(request)
+    return await refuse_request(request)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

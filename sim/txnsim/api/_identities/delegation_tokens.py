@@ -17,7 +17,7 @@ NEVER_SET: Final = 0
 """Value of a field that the controller leaves unset."""
 
 
-async def ask(request: Request) -> Reply:
+async def refuse_request(request: Request) -> Reply:
     """Refuse the request."""
     if request.principal == ANONYMOUS:
         return request.refuse(ErrorCode.delegation_token_request_not_allowed)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.delegation_tokens import ask
+from txnsim.api._identities.delegation_tokens import refuse_request
 from txnsim.api.request import refuse_at_top_level
 
 API_KEY: Final = 41
 
-handle = ask
+handle = refuse_request
 refuse = refuse_at_top_level(tokens=())

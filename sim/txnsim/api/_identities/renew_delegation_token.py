@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._identities.delegation_tokens import answer_without_expiry, ask
+from txnsim.api._identities.delegation_tokens import answer_without_expiry, refuse_request
 
 API_KEY: Final = 39
 
-handle = ask
+handle = refuse_request
 refuse = answer_without_expiry

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.api._fault_subjects import subject_of_topics
 from txnsim.api._topics import answered_topics, each_partition, same_row_for_all
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.request import ELEMENTS_PER_CHANGE, Reply, Request, error_fields
 from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId, TopicPartition
@@ -44,7 +44,7 @@ async def handle(request: Request) -> Reply:
             _alter(request, topic.name, partition, may_change_factor=may_change_factor),
         )
 
-    topic_rows = await each_partition(request, alter, weight=CHANGE_WEIGHT)
+    topic_rows = await each_partition(request, alter, weight=ELEMENTS_PER_CHANGE)
     return _answer(request, ErrorCode.none, None, topic_rows, may_change_factor=may_change_factor)
 
 

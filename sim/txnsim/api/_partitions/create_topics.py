@@ -27,7 +27,7 @@ DEVIATIONS: Final = (
 
 Outcome = TopicImage | Rejection
 
-RESULT_WEIGHT: Final = 16
+ELEMENTS_PER_RESULT: Final = 16
 """Weight of a topic in an answer: it lists all of its configs."""
 
 _NAMED_TWICE: Final = invalid("Duplicate topic name.")
@@ -52,7 +52,7 @@ async def handle(request: Request) -> Reply:
             await request.map_each(
                 lambda name_and_outcome: _topic_row(request, *name_and_outcome),
                 outcomes.items(),
-                weight=RESULT_WEIGHT,
+                weight=ELEMENTS_PER_RESULT,
             )
         )
     )

@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from typing import Any, Final
 
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
+from txnsim.api.request import ELEMENTS_PER_CHANGE, Reply, Request, error_fields, invalid
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.wire.codec import build
 
@@ -54,7 +54,7 @@ async def handle(request: Request) -> Reply:
         for requested_topic in topic_counts
         if requested_topic[0] is not None or requested_topic[1] not in aliased_ids
     ]
-    results = await request.map_each(delete, topics_to_delete, weight=CHANGE_WEIGHT)
+    results = await request.map_each(delete, topics_to_delete, weight=ELEMENTS_PER_CHANGE)
     return request.answer(responses=tuple(results))
 
 

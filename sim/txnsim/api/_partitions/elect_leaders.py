@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from txnsim.api._topics import answered_topics
-from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields
+from txnsim.api.request import ELEMENTS_PER_CHANGE, Reply, Request, error_fields
 from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
@@ -35,12 +35,12 @@ async def handle(request: Request) -> Reply:
     is_all = request.message.topic_partitions is None
     results = []
     requested_topics = _requested_partitions(request)
-    request.expect(len(requested_topics) * CHANGE_WEIGHT)
+    request.expect(len(requested_topics) * ELEMENTS_PER_CHANGE)
     for topic, partitions in requested_topics:
         outcomes = await request.map_each(
             partial(_elect, request, election_type, topic),
             partitions,
-            weight=CHANGE_WEIGHT,
+            weight=ELEMENTS_PER_CHANGE,
         )
         listed_outcomes = [
             outcome for outcome in outcomes if not (is_all and outcome[1] is NOT_NEEDED)

@@ -26,16 +26,16 @@ API_KEY: Final = 2
 
 subject = subject_of_topics
 
-LATEST: Final = -1
-EARLIEST: Final = -2
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 _SINCE: Final = {
-    LATEST: 1,
-    EARLIEST: 1,
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
@@ -163,7 +163,7 @@ async def _find_offset(
     if (
         is_consumer
         and log.leader_epoch_start_offset > log.high_watermark
-        and target_timestamp != EARLIEST
+        and target_timestamp != EARLIEST_TIMESTAMP
     ):
         return _without_high_watermark(request, target_timestamp, found_offset)
     return found_offset
@@ -177,7 +177,7 @@ def _without_high_watermark(
     Partition.fetchOffsetForTimestamp).
     """
     if target_timestamp == EARLIEST_LOCAL or (
-        target_timestamp != LATEST and found_offset.offset >= 0
+        target_timestamp != LATEST_TIMESTAMP and found_offset.offset >= 0
     ):
         return found_offset
     if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
@@ -194,11 +194,11 @@ async def _look_up(
     is_consumer: bool,
 ) -> ListedOffset:
     to_end = not is_consumer
-    if target_timestamp == LATEST:
+    if target_timestamp == LATEST_TIMESTAMP:
         return ListedOffset(
             offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
         )
-    if target_timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if target_timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL):
         earliest_offset = log.log_start_offset
         return ListedOffset(
             offset=earliest_offset, leader_epoch=log.epochs.epoch_of(earliest_offset)

@@ -4,7 +4,7 @@ columns and messages.
 Beyond Kafka's tool: ``--json`` on every subcommand, global options also behind the subcommand, an
 immediate error if there is no broker or no such topic (Kafka's tool waits a minute), and a second
 line with advice. The requests are exactly those of Kafka's tool. Kafka's counterpart is
-``TransactionsCommand``; ``txns_commands`` holds what each subcommand does.
+``TransactionsCommand``. What goes beyond it is in ``operator_commands`` and ``ending_commands``.
 """
 
 from __future__ import annotations
@@ -287,11 +287,11 @@ def _add_audit_file(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _number_parser(bits: int) -> Callable[[str], int]:
+def _number_parser(bit_count: int) -> Callable[[str], int]:
     def parse(number_text: str) -> int:
         number = int(number_text)
-        if not fits_in_bits(number, bits):
-            raise argparse.ArgumentTypeError(f"{number_text} does not fit in {bits} bits")
+        if not fits_in_bits(number, bit_count):
+            raise argparse.ArgumentTypeError(f"{number_text} does not fit in {bit_count} bits")
         return number
 
     parse.__name__ = "number"  # argparse says "invalid number value"
@@ -752,7 +752,7 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 transactional_id=args.transactional_id, broker_id=args.kip_coordinator
             )
             return (
-                txns_kip_text.Describe(shipped=shipped_command)
+                txns_kip_text.DescribeWithDuration(shipped=shipped_command)
                 if args.kip_text
                 else shipped_command
             )
@@ -789,7 +789,7 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 ),
             )
             return (
-                txns_kip_text.KipFindHanging(shipped=find_hanging)
+                txns_kip_text.FindHangingInSeconds(shipped=find_hanging)
                 if args.kip_text
                 else find_hanging
             )
@@ -847,7 +847,7 @@ def _describe_producers(args: argparse.Namespace) -> Command:
     shipped_command = DescribeProducers(partition=partition, broker_id=_broker_id(args))
     if not args.kip_text:
         return shipped_command
-    return txns_kip_text.KipDescribeProducers(shipped=shipped_command, partition=partition)
+    return txns_kip_text.DescribeProducersWithStart(shipped=shipped_command, partition=partition)
 
 
 def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
@@ -876,7 +876,7 @@ def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
     if not args.kip_text or start_offset is None:
         return shipped_command
     open_since = OpenSince(partition=partition, start_offset=start_offset)
-    return txns_kip_text.KipAbort(shipped=shipped_command, which=open_since)
+    return txns_kip_text.AbortByStartOffset(shipped=shipped_command, which=open_since)
 
 
 def _broker_id(args: argparse.Namespace) -> int | None:

@@ -124,7 +124,7 @@ def split_at_commas(text: str | None) -> tuple[str, ...]:
 # Columns
 
 
-class Describe(msgspec.Struct, frozen=True, kw_only=True):
+class DescribeWithDuration(msgspec.Struct, frozen=True, kw_only=True):
     """``describe``; the duration stops growing when the transaction has ended (KIP-994)."""
 
     shipped: Command
@@ -163,7 +163,7 @@ def _duration_ms(description: TransactionDescription, now_ms: int) -> int:
     return description.last_update_time_ms - description.start_time_ms
 
 
-class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
+class DescribeProducersWithStart(msgspec.Struct, frozen=True, kw_only=True):
     """``describe-producers``, or ``--describe --topic T --partition P``."""
 
     shipped: Command
@@ -210,7 +210,7 @@ class KipDescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class KipFindHanging(msgspec.Struct, frozen=True, kw_only=True):
+class FindHangingInSeconds(msgspec.Struct, frozen=True, kw_only=True):
     """``find-hanging``, with seconds besides the minutes."""
 
     shipped: Command
@@ -243,7 +243,7 @@ class ShippedAbort(Command, Protocol):
         """The transaction to abort."""
 
 
-class KipAbort(msgspec.Struct, frozen=True, kw_only=True):
+class AbortByStartOffset(msgspec.Struct, frozen=True, kw_only=True):
     """``abort`` by start offset, which a broker that follows the text checks itself."""
 
     shipped: ShippedAbort
@@ -251,7 +251,7 @@ class KipAbort(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Send the start offset if the broker understands it; else abort as shipped."""
-        if not await _speaks_the_text(admin):
+        if not await _follows_kip_text(admin):
             return await self.shipped.execute(admin, now_ms=now_ms)
         spec = await self.shipped.spec(admin)
         await self.shipped.guarded.abort(
@@ -268,7 +268,7 @@ class KipAbort(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"aborted": self.which})
 
 
-async def _speaks_the_text(admin: Admin) -> bool:
+async def _follows_kip_text(admin: Admin) -> bool:
     """Whether the broker's listener follows the text: only that one has DescribeTransactions v1."""
     broker_versions = (await admin.cluster.any_connection()).versions.get(
         ClientApi.DESCRIBE_TRANSACTIONS

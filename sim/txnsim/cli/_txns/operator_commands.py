@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.cli._txns.audit import Audit
-from txnsim.cli._txns.search_scope import Scope, SearchResult, tell_missing, tell_rest
+from txnsim.cli._txns.search_scope import Scope, SearchResult, print_search_summary, tell_missing
 from txnsim.cli.decision_output import finding_lines, status_of, summary_lines
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.client.admin import Admin
@@ -68,14 +68,14 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
                 *([f"  {finding.decided}"] if finding.decided is not None else []),
                 f"  {Decided.with_guess(command, finding.decided)}",
             ]
-        tell_rest(search)
+        print_search_summary(search)
         columns = hanging_columns(now_ms)
         return Output(
             headers=tuple(columns),
             rows=rows_of(columns, (finding.transaction for finding in search.hanging)),
             lines=tuple(lines),
             values={
-                "partitions": search.partitions,
+                "partitions": search.partition_count,
                 "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
                 "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
                 "unread": {str(partition): str(why) for partition, why in search.unread.items()},
@@ -145,7 +145,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
                     outcome = not_known(finding, failure, now_ms=now_ms)
                 audit.write(repair=outcome)
                 repairs.append(outcome)
-        tell_rest(search)
+        print_search_summary(search)
         for repair_made in repairs:
             if (
                 self.guess not in (None, repair_made.decision)

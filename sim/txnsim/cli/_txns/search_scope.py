@@ -34,7 +34,7 @@ NO_PARTITION: Final = "the cluster lists no such partition for this user"
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a search for open transactions."""
 
-    partitions: int
+    partition_count: int
     findings: tuple[JudgedTransaction, ...]
     """Open transactions of the requested age, oldest write first."""
     younger: tuple[JudgedTransaction, ...]
@@ -58,7 +58,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_incomplete(self) -> bool:
         """Whether some partitions or transactions could not be examined, or nothing was."""
-        return bool(self.unread or self.unread_topics or self.unseen or not self.partitions)
+        return bool(self.unread or self.unread_topics or self.unseen or not self.partition_count)
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,13 +99,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
                 f"searched {searched} of {total} partitions"
             ),
         )
-        are_old = [
+        age_flags = [
             finding.transaction.is_older(self.older_than_ms, now_ms)
             for finding in survey_result.findings
         ]
-        findings_with_age = list(zip(survey_result.findings, are_old, strict=True))
+        findings_with_age = list(zip(survey_result.findings, age_flags, strict=True))
         return SearchResult(
-            partitions=survey_result.partitions,
+            partition_count=survey_result.partitions,
             findings=tuple(finding for finding, is_old in findings_with_age if is_old),
             younger=tuple(finding for finding, is_old in findings_with_age if not is_old),
             unread=survey_result.unread,
@@ -114,11 +114,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def tell_rest(search: SearchResult) -> None:
+def print_search_summary(search: SearchResult) -> None:
     """Print what was searched, and open transactions that do not hang."""
     count_by_verdict = Counter(finding.verdict for finding in search.findings)
     summary_parts = [
-        f"partitions searched: {search.partitions}",
+        f"partitions searched: {search.partition_count}",
         f"hanging: {count_by_verdict[OpenTxnStatus.HANGING]}",
     ]
     for verdict, verdict_text in (
@@ -134,11 +134,11 @@ def tell_rest(search: SearchResult) -> None:
             + (f", {hanging_count} of them hanging" if hanging_count else "")
         )
     TERMINAL.warn("; ".join(summary_parts) + ".")
-    _tell_unread(search)
+    _print_unread_partitions(search)
 
 
-def _tell_unread(search: SearchResult) -> None:
-    if not search.partitions and not search.unread_topics:
+def _print_unread_partitions(search: SearchResult) -> None:
+    if not search.partition_count and not search.unread_topics:
         TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
     partitions_by_reason: dict[str, list[str]] = {}
     for partition, read_failure in sorted(search.unread.items()):

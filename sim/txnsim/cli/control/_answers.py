@@ -10,7 +10,7 @@ import msgspec
 
 
 class ActionAnswer(msgspec.Struct, frozen=True):
-    """What a rule does."""
+    """The action of a fault rule."""
 
     do: str
 
@@ -34,7 +34,7 @@ class FaultAnswer(msgspec.Struct, frozen=True):
 
 
 class ReleasedAnswer(msgspec.Struct, frozen=True):
-    """How many were let go."""
+    """How many held messages were released."""
 
     released: int
 
@@ -46,7 +46,7 @@ class VerifiedAnswer(msgspec.Struct, frozen=True):
 
 
 class BrokerAnswer(msgspec.Struct, frozen=True):
-    """A broker."""
+    """A broker with its release, its address, and whether it is fenced or cut off."""
 
     id: int
     state: str

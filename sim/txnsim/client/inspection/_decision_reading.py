@@ -16,9 +16,9 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection._batch_headers import FetchedBatch, fetch_batches
-from txnsim.client.offsets import EARLIEST, LATEST, offset_of
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, offset_of
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
-from txnsim.releases.rules import LATEST as LATEST_RULES
+from txnsim.releases.rules import LATEST_RULES as LATEST_RULES
 from txnsim.txn.decision_audit import AuditedDecision, AuditedMarker, LogReach
 from txnsim.txn.decision_ledger import DecisionLedger, EpochPlace, JudgedPlace
 from txnsim.txn.decision_records import ProducerBatch
@@ -161,7 +161,7 @@ class DecisionReading:
         """How many decisions, markers and batches are kept."""
         batches = sum(len(own) for log in self.logs.values() for own in log.batches.values())
         held = sum(len(log.held) for log in self.coordinators.values())
-        return self.ledger.kept + held + batches
+        return self.ledger.kept_count + held + batches
 
     async def read_round(self) -> int | None:
         """Read on. Returns the time before which everything has been read; None at the end.
@@ -195,7 +195,7 @@ class DecisionReading:
         for number, log in sorted(self.coordinators.items()):
             partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
             self._progress(f"reading {partition}")
-            end_offset = await offset_of(self._cluster, partition, LATEST)
+            end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
             await self._read_entries(number, log, end_offset, limit=None)
             for held in log.held.values():
                 self._add_decision(held)
@@ -248,8 +248,8 @@ class DecisionReading:
         for number, log in sorted(self.coordinators.items()):
             partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
             if log.next_offset < 0:
-                log.next_offset = await offset_of(self._cluster, partition, EARLIEST)
-                log.first_read_end = await offset_of(self._cluster, partition, LATEST)
+                log.next_offset = await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
+                log.first_read_end = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
                 log.lacks_below(log.next_offset)
             if not _is_at_end(log) and (log.last_ms or 0) <= behind_ms:
                 self._progress(f"reading {partition}")
@@ -355,7 +355,7 @@ class DecisionReading:
     async def _read_partition_on(self, partition: TopicPartition, horizon_ms: int | None) -> None:
         """Read a partition up to a marker that is later than a time, or to its end."""
         log = self.logs.get(partition)
-        end_offset = await offset_of(self._cluster, partition, LATEST)
+        end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
         if log is None:
             log = await self._begin(partition, end_offset)
         if log.next_offset >= end_offset:
@@ -366,7 +366,7 @@ class DecisionReading:
                 return
 
     async def _begin(self, partition: TopicPartition, end_offset: int) -> PartitionLog:
-        log_start = await offset_of(self._cluster, partition, EARLIEST)
+        log_start = await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
         since_ms = self._since_ms - SKEW_MS
         # -1 where nothing is as late.
         start_offset = (
@@ -474,7 +474,7 @@ def _note_batch(log: PartitionLog, batch: FetchedBatch, *, is_commit: bool) -> N
         producer_epoch=header.producer_epoch,
         is_control=header.is_control,
         is_commit=is_commit,
-        records=header.records_count,
+        record_count=header.records_count,
         max_timestamp_ms=header.max_timestamp_ms,
         leader_epoch=header.leader_epoch,
     )
@@ -487,7 +487,7 @@ def _note_batch(log: PartitionLog, batch: FetchedBatch, *, is_commit: bool) -> N
         batches[-1] = msgspec.structs.replace(
             described,
             base_offset=batches[-1].base_offset,
-            records=batches[-1].records + described.records,
+            record_count=batches[-1].record_count + described.record_count,
         )
     else:
         batches.append(described)

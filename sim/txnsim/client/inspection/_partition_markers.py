@@ -15,7 +15,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.isolation import SeenMarker
-from txnsim.client.offsets import EARLIEST, offset_of
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, offset_of
 from txnsim.txn.marker_payment import (
     AFTER_ALL_MARKERS_MS,
     BEFORE_ALL_MARKERS_MS,
@@ -50,7 +50,7 @@ async def fetch_markers(
         The markers; ``NO_MARKERS`` if the log can't be read.
     """
     try:
-        log_start = await offset_of(cluster, partition, EARLIEST)
+        log_start = await offset_of(cluster, partition, EARLIEST_TIMESTAMP)
         # -1 where nothing is as late
         start_offset = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
         if start_offset < 0:

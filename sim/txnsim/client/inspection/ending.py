@@ -20,7 +20,7 @@ from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.cluster import LOST_ANSWER_ERRORS, Cluster
 from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.inspection.txn_views import TransactionDescription
-from txnsim.client.offsets import LATEST, offset_of
+from txnsim.client.offsets import LATEST_TIMESTAMP, offset_of
 from txnsim.client.session import TxnProtocol
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.errors import ErrorCode
@@ -53,7 +53,7 @@ class EndOutcome(StrEnum):
 
 
 class EndedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a transaction that lies on one partition."""
+    """What ending a transaction concerns on one partition: the records from its first offset on."""
 
     partition: TopicPartition
     start_offset: int | None
@@ -216,7 +216,7 @@ async def _parts_of(
             )
         offsets = 0
         if start_offset is not None:
-            offsets = await offset_of(admin.cluster, partition, LATEST) - start_offset
+            offsets = await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
         parts.append(EndedPart(partition=partition, start_offset=start_offset, offsets=offsets))
     return tuple(parts)
 

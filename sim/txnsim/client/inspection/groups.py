@@ -16,7 +16,7 @@ from txnsim.client import group_requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import LOST_ANSWER_ERRORS
 from txnsim.client.errors import ClientError, RetriableError, code_name, only_row
-from txnsim.client.offsets import EARLIEST, LATEST
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment
@@ -296,7 +296,9 @@ def _tasks(task_rows: Iterable[Any]) -> tuple[str, ...]:
 async def _committed_group_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
     """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
     committed = await admin.committed_positions(group_id, None)
-    end_offsets = await admin.list_offsets(dict.fromkeys(committed, LATEST)) if committed else {}
+    end_offsets = (
+        await admin.list_offsets(dict.fromkeys(committed, LATEST_TIMESTAMP)) if committed else {}
+    )
     positions = []
     for partition in sorted(committed):
         offset, end_offset = committed[partition], end_offsets[partition]
@@ -376,7 +378,9 @@ async def _held_back(
     begins_at_end = configs.get(OFFSET_RESET) == "latest"
     if not reads_committed and not begins_at_end:
         return positions
-    latest_by_partition = dict.fromkeys((position.partition for position in positions), LATEST)
+    latest_by_partition = dict.fromkeys(
+        (position.partition for position in positions), LATEST_TIMESTAMP
+    )
     log_ends = await admin.list_offsets(latest_by_partition)
     last_stable_offsets = log_starts = log_ends
     if reads_committed:
@@ -384,7 +388,9 @@ async def _held_back(
             latest_by_partition, isolation=IsolationLevel.READ_COMMITTED
         )
     if begins_at_end:
-        log_starts = await admin.list_offsets(dict.fromkeys(latest_by_partition, EARLIEST))
+        log_starts = await admin.list_offsets(
+            dict.fromkeys(latest_by_partition, EARLIEST_TIMESTAMP)
+        )
 
     def with_causes(position: GroupPosition) -> GroupPosition:
         offsets = [
@@ -426,8 +432,8 @@ async def bounds(admin: Admin, topic: str) -> dict[TopicPartition, tuple[int, in
     for partition_view in topic_view.partitions:
         partition = TopicPartition(topic, partition_view.partition)
         offset_bounds[partition] = (
-            await admin.offset_of(partition, EARLIEST),
-            await admin.offset_of(partition, LATEST),
+            await admin.offset_of(partition, EARLIEST_TIMESTAMP),
+            await admin.offset_of(partition, LATEST_TIMESTAMP),
         )
     return offset_bounds
 

@@ -23,7 +23,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.isolation import SeenMarker
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision
@@ -109,12 +109,12 @@ async def repair(
     """
     partition = finding.transaction.partition
     spec = AbortSpec.of(partition, finding.transaction.producer)
-    log_end = await admin.offset_of(partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
+    log_end = await admin.offset_of(partition, LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED)
     attempt = msgspec.structs.replace(
         _attempt(finding, now_ms),
         records=log_end - (finding.transaction.producer.txn_start_offset or 0),
         last_stable_offset_before=await admin.offset_of(
-            partition, LATEST, IsolationLevel.READ_COMMITTED
+            partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         ),
     )
     finding_now = await _judge_again(admin, finding, now_ms=now_ms)
@@ -150,10 +150,10 @@ async def repair(
     return msgspec.structs.replace(
         attempt,
         last_stable_offset_after=await admin.offset_of(
-            partition, LATEST, IsolationLevel.READ_COMMITTED
+            partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         ),
         high_watermark_after=await admin.offset_of(
-            partition, LATEST, IsolationLevel.READ_UNCOMMITTED
+            partition, LATEST_TIMESTAMP, IsolationLevel.READ_UNCOMMITTED
         ),
     )
 

@@ -26,9 +26,9 @@ from txnsim.client.inspection.hanging import (
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
-from txnsim.client.offsets import EARLIEST, offset_of
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.marker_payment import CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
@@ -58,7 +58,7 @@ _NO_PROGRESS: Final[Progress] = _no_progress
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a survey."""
+    """The open transactions of a cluster, judged, and the partitions that could not be read."""
 
     partitions: int
     """Number of partitions that the survey has examined."""
@@ -285,7 +285,7 @@ async def _read_coordinator_log(
 ) -> tuple[CoordinatorRecord, ...]:
     record_key = encode_key(TransactionalId(transactional_id))
     # -1 where nothing is as late
-    offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST)
+    offset = await offset_of(cluster, partition, since_ms if since_ms > 0 else EARLIEST_TIMESTAMP)
     records_read = 0
     notes: list[CoordinatorRecord] = []
     while offset >= 0:
@@ -299,7 +299,7 @@ async def _read_coordinator_log(
         )
         for log_record in fetch_result.records:
             if log_record.key == record_key:
-                transition = decode_record(record_key, log_record.value, release_rules=LATEST)
+                transition = decode_record(record_key, log_record.value, release_rules=LATEST_RULES)
                 if isinstance(transition, TxnTransition):
                     notes.append(CoordinatorRecord.of_transition(transition))
         records_read += len(fetch_result.records)

@@ -18,7 +18,7 @@ from txnsim.client.backoff import Deadline
 from txnsim.client.errors import ClientError, only_row
 from txnsim.client.fetching import FETCH_BYTES_MAX, Beside, FetchResult, fetch
 from txnsim.client.isolation import ConsumedRecord
-from txnsim.client.offsets import EARLIEST
+from txnsim.client.offsets import EARLIEST_TIMESTAMP
 from txnsim.errors import AnswerTooLargeError
 from txnsim.types import IsolationLevel, TopicPartition
 
@@ -239,7 +239,7 @@ async def _fetch(
 ) -> FetchResult:
     """Fetch from an offset on; -1 means the start of the log."""
     if offset < 0:
-        offset = await admin.offset_of(TopicPartition(topic, partition), EARLIEST)
+        offset = await admin.offset_of(TopicPartition(topic, partition), EARLIEST_TIMESTAMP)
     return await fetch(
         admin.cluster,
         topic,

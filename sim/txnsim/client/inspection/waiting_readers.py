@@ -21,7 +21,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionMetadata
-from txnsim.client.offsets import EARLIEST, LATEST
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from txnsim.shell_text import ShellText, continued, option
 from txnsim.txn.open_txn_verdict import DECIDED_STATES, PROGRAM, partition_options
 from txnsim.types import IsolationLevel, TopicPartition
@@ -82,7 +82,7 @@ async def explain(
         return _explained(leaderless, _judge(leaderless, (), now_ms, program))
     # This order avoids false causes. A transaction that ends meanwhile moves the stable offset away
     # from its start; one that begins meanwhile can't start below the first watermark.
-    watermark_before = await admin.offset_of(partition, LATEST)
+    watermark_before = await admin.offset_of(partition, LATEST_TIMESTAMP)
     try:
         surveyed = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
         if partition in surveyed.unread:
@@ -91,9 +91,11 @@ async def explain(
         raise  # the brokers could tell
     except NotSupportedError:
         return await _explain_by_the_log(admin, partition, view, program)
-    log_start = await admin.offset_of(partition, EARLIEST)
-    stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
-    watermark = await admin.offset_of(partition, LATEST)
+    log_start = await admin.offset_of(partition, EARLIEST_TIMESTAMP)
+    stable_offset = await admin.offset_of(
+        partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
+    )
+    watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
     findings = tuple(sorted(surveyed.findings, key=_start))
     facts = PartitionFacts(
         partition=partition,
@@ -129,9 +131,11 @@ async def _explain_by_the_log(
     admin: Admin, partition: TopicPartition, view: PartitionMetadata, program: ShellText
 ) -> Explanation:
     """Explain a partition whose open transactions are unknown."""
-    log_start = await admin.offset_of(partition, EARLIEST)
-    stable_offset = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
-    watermark = await admin.offset_of(partition, LATEST)
+    log_start = await admin.offset_of(partition, EARLIEST_TIMESTAMP)
+    stable_offset = await admin.offset_of(
+        partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
+    )
+    watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
     facts = PartitionFacts(
         partition=partition,
         leader_id=view.leader_id,

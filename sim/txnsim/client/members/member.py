@@ -40,7 +40,7 @@ from txnsim.client.members.requests import (
     streams_group_heartbeat,
     sync_group,
 )
-from txnsim.client.offsets import EARLIEST, offset_of
+from txnsim.client.offsets import EARLIEST_TIMESTAMP, offset_of
 from txnsim.client.versions import VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
@@ -577,7 +577,7 @@ _PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = 
 }
 
 
-class Polled(msgspec.Struct, frozen=True, kw_only=True):
+class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a poll: new positions and fetched records."""
 
     positions: Mapping[TopicPartition, int] = {}
@@ -777,7 +777,7 @@ class GroupMember(Joining):
         stable: bool = True,
         waits: bool = True,
         timeout_ms: float | None = None,
-    ) -> Polled:
+    ) -> PollResult:
         """Take part in a rebalance, and read everything that is available now.
 
         Args:
@@ -797,7 +797,7 @@ class GroupMember(Joining):
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
                 fetched += await self._read(partition)
-            return Polled(positions=positions, fetched=tuple(fetched))
+            return PollResult(positions=positions, fetched=tuple(fetched))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Set the offset to read at the next poll.
@@ -876,7 +876,7 @@ class GroupMember(Joining):
 
     async def _earliest(self, partition: TopicPartition) -> int:
         """The log start offset (auto.offset.reset=earliest)."""
-        return await offset_of(self._cluster, partition, EARLIEST)
+        return await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
 
     async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
         offsets_and_results: list[tuple[int, FetchResult]] = []

@@ -83,7 +83,7 @@ class AcquiredRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer was lost: records may have been acquired."""
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
+class ShareAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """Leaders' answers to a poll or a commit of acknowledgements."""
 
     acquired: tuple[AcquiredRecords, ...] = ()
@@ -117,7 +117,7 @@ class ShareMember(Joining):
         until: frozenset[TopicPartition] | None = None,
         max_wait_ms: int = 0,
         timeout_ms: float | None = None,
-    ) -> Shared:
+    ) -> ShareAnswers:
         """Follow the assignment, send queued acknowledgements, and ask each leader once for
         records.
 
@@ -143,7 +143,9 @@ class ShareMember(Joining):
                 )
             )
         acquired = tuple(batch for answer in answers for batch in answer.acquired)
-        return Shared(acquired=acquired, said=self._settle_lost(answer.said for answer in answers))
+        return ShareAnswers(
+            acquired=acquired, said=self._settle_lost(answer.said for answer in answers)
+        )
 
     def acknowledge(
         self, partition: TopicPartition, offsets: Iterable[int], as_: str = "accept"
@@ -161,7 +163,7 @@ class ShareMember(Joining):
             for first_offset, last_offset in _ranges(offsets)
         ]
 
-    async def commit(self) -> Shared:
+    async def commit(self) -> ShareAnswers:
         """Send queued acknowledgements now (``commitSync``).
 
         Returns:
@@ -173,7 +175,7 @@ class ShareMember(Joining):
                 leader for leader, session in self._sessions.items() if session.topic_partitions
             ]
             answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
-        return Shared(said=self._settle_lost(answers))
+        return ShareAnswers(said=self._settle_lost(answers))
 
     async def leave(self) -> None:
         """Leave the group, like a consumer that is closed: close the share sessions and tell the
@@ -245,19 +247,19 @@ class ShareMember(Joining):
         )
 
     async def _fetch(
-        self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
-    ) -> Shared:
+        self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
+    ) -> ShareAnswers:
         """Fetch once; if the session was lost meanwhile, again in a new one."""
-        first_answer = await self._fetch_once(leader, epochs, max_wait_ms)
+        first_answer = await self._fetch_once(leader_id, epochs, max_wait_ms)
         if all(batch.error not in _SESSION_LOST for batch in first_answer.acquired):
             return first_answer
-        second_answer = await self._fetch_once(leader, epochs, max_wait_ms)
-        return Shared(acquired=second_answer.acquired, said=first_answer.said)
+        second_answer = await self._fetch_once(leader_id, epochs, max_wait_ms)
+        return ShareAnswers(acquired=second_answer.acquired, said=first_answer.said)
 
     async def _fetch_once(
-        self, leader: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
-    ) -> Shared:
-        session = self._sessions.setdefault(leader, _ShareSession())
+        self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
+    ) -> ShareAnswers:
+        session = self._sessions.setdefault(leader_id, _ShareSession())
         acknowledgements = [] if session.epoch == OPENING else self._take(session)
         new_partitions, dropped_partitions = (
             epochs.keys() - session.topic_partitions,
@@ -287,7 +289,7 @@ class ShareMember(Joining):
             forgotten_topics_data=_forgotten_topics(dropped_partitions, session),
             request_timeout_ms=self._cluster.settings.request_timeout_ms + max_wait_ms,
         )
-        answer = await self._ask(leader, session, request)
+        answer = await self._ask(leader_id, session, request)
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST_ANSWER_CODES
             failed_records = tuple(
@@ -296,7 +298,9 @@ class ShareMember(Joining):
                 )
                 for partition, epoch in epochs.items()
             )
-            return Shared(acquired=failed_records, said=_all_with_error(acknowledgements, answer))
+            return ShareAnswers(
+                acquired=failed_records, said=_all_with_error(acknowledgements, answer)
+            )
         partition_rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
         # An answer leaves out a partition without new records.
@@ -306,13 +310,13 @@ class ShareMember(Joining):
             else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
-        return Shared(
+        return ShareAnswers(
             acquired=acquired,
             said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 
-    async def _acknowledge(self, leader: int) -> tuple[AcknowledgedRange, ...]:
-        session = self._sessions[leader]
+    async def _acknowledge(self, leader_id: int) -> tuple[AcknowledgedRange, ...]:
+        session = self._sessions[leader_id]
         acknowledgements = self._take(session)
         if session.epoch == OPENING:
             return _all_with_error(acknowledgements, ErrorCode.share_session_not_found)
@@ -330,17 +334,17 @@ class ShareMember(Joining):
                 "AcknowledgeTopic", "AcknowledgePartition", (), acknowledgements, session
             ),
         )
-        answer = await self._ask(leader, session, request)
+        answer = await self._ask(leader_id, session, request)
         if isinstance(answer, ErrorCode):
             return _all_with_error(acknowledgements, answer)
         return _outcomes(acknowledgements, session.rows(answer), "error_code")
 
-    async def _ask(self, leader: int, session: _ShareSession, request: VersionedRequest) -> Any:
+    async def _ask(self, leader_id: int, session: _ShareSession, request: VersionedRequest) -> Any:
         """Send a request; returns the answer, or the error after which the session has been
         replaced.
         """
         try:
-            answer = await self._cluster.ask(leader, request, lane=LANE)
+            answer = await self._cluster.ask(leader_id, request, lane=LANE)
             error = ErrorCode(answer.error_code)
         except LOST_ANSWER_ERRORS as lost:
             answer, error = None, lost.error or ErrorCode.network_exception

@@ -166,7 +166,9 @@ class RawConnection:
             )
         return message
 
-    def ask_often(self, api_key: int, api_version: int, times: int, **values: Any) -> Iterator[Any]:
+    def ask_often(
+        self, api_key: int, api_version: int, request_count: int, **values: Any
+    ) -> Iterator[Any]:
         """Send one request many times at once; yields the answers, the last one first."""
         message_class = codec.request_class(api_key, api_version)
         message = message_from(message_class, values)
@@ -178,8 +180,8 @@ class RawConnection:
             message,
             self.client_instance_id,
         )
-        self.send_bytes(frame * times)
-        for answer in reversed(self._receive_frames(times)):
+        self.send_bytes(frame * request_count)
+        for answer in reversed(self._receive_frames(request_count)):
             yield codec.read_response(api_key, api_version, answer)[1]
 
     def _receive_frames(self, frame_count: int) -> list[bytes]:

@@ -73,7 +73,7 @@ FORGOTTEN_AT_ONCE: Final = 32
 
 ASKED_AT_ONCE: Final = 128
 """Number of share partitions up to which share coordinators are asked without a break."""
-_PARTITION_WEIGHT: Final = 4
+_ELEMENTS_PER_PARTITION: Final = 4
 """Number of elements that a share partition counts as."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
@@ -493,7 +493,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         pending_answers: list[Pending[AnswerT]] = []
         for slice_start in range(0, len(commands), ASKED_AT_ONCE):
             pending_answers += send_commands(commands[slice_start : slice_start + ASKED_AT_ONCE])
-            await rest_where_due(pace, _PARTITION_WEIGHT * ASKED_AT_ONCE)
+            await rest_where_due(pace, _ELEMENTS_PER_PARTITION * ASKED_AT_ONCE)
         answers = []
         for answer in pending_answers:
             answers.append(await answer)

@@ -68,7 +68,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
     trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}
     """Internal topic -> the controller's error, and the time when heartbeats stop reporting it."""
-    rebalances: int = 0
+    rebalance_count: int = 0
     """How often a heartbeat has raised a group's epoch."""
 
     # Requests
@@ -188,7 +188,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                 group.adopt(decision.after)
             self.trace.trace_changes(shard, group.group_id, members_before)
         if outcome.reply is not None:
-            self.rebalances += outcome.is_rebalance
+            self.rebalance_count += outcome.is_rebalance
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._fire)

@@ -168,7 +168,7 @@ class GroupCoordinator:
             topic=CONSUMER_OFFSETS_TOPIC,
             kind="group",
             broker_id=broker_id,
-            partitions=self.partitions,
+            partition_count=self.partitions,
         )
         self.trace: Final = OffsetTrace(tracer, self._ownership)
         self.is_running = False
@@ -455,8 +455,8 @@ class GroupCoordinator:
         verify: VerifyCommit,
         pace: Pace | None = None,
     ) -> PartitionErrors | Rejection:
-        """TxnOffsetCommit: positions are pending until the producer's marker. Without a verified
-        producer it is an ordinary commit. ``pace`` is given for a large request.
+        """TxnOffsetCommit: positions are pending until the producer's marker. With producer
+        id -1 it is an ordinary commit. ``pace`` is given for a large request.
 
         It asks the transaction's coordinator first, before it looks at the group, as a partition
         leader does for a batch of records.

@@ -261,7 +261,7 @@ class ShareCoordinator:
             topic=SHARE_STATE_TOPIC,
             kind="share",
             broker_id=broker_id,
-            partitions=self.partitions,
+            partition_count=self.partitions,
         )
         self.is_running = False
         self.load_problems_total = 0
@@ -304,7 +304,7 @@ class ShareCoordinator:
         begun_commands = []
         for command in commands:
             begun_commands.append(await self._begin_command(operation, command, pace))
-            await rest_where_due(pace, _COMMAND_WEIGHT)
+            await rest_where_due(pace, _ELEMENTS_PER_COMMAND)
         answers = []
         for command, (shard, answer, replication) in zip(commands, begun_commands, strict=True):
             error = _NO_ERROR if replication is None else await replication
@@ -509,7 +509,7 @@ class ShareCoordinator:
                 self._note_upkeep(shard, refusal)
                 if isinstance(written, Rejection):
                     break
-                await rest_where_due(pace, 1 + _COMMAND_WEIGHT * len(written[0].records))
+                await rest_where_due(pace, 1 + _ELEMENTS_PER_COMMAND * len(written[0].records))
                 if not self._ownership.is_current(shard):
                     break
 
@@ -537,7 +537,7 @@ COMMANDS_AT_ONCE: Final = 32
 """Number of share partitions up to which a request has no breaks."""
 BATCHES_AT_ONCE: Final = 1_000
 """Number of batches of a share partition's state up to which a request has no breaks."""
-_COMMAND_WEIGHT: Final = 8
+_ELEMENTS_PER_COMMAND: Final = 8
 """Number of elements that a command counts as: it is decided, appended and applied."""
 
 _ELEMENT_BYTES: Final = 256

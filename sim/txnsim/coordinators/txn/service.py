@@ -186,7 +186,7 @@ class TransactionCoordinator:
             topic=TRANSACTION_STATE_TOPIC,
             kind="txn",
             broker_id=broker_id,
-            partitions=self.partitions,
+            partition_count=self.partitions,
             calls_off_older=release_rules.unload_calls_off_load,
         )
         self._find = self._finder(release_rules)
@@ -710,7 +710,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
 # fenced and aborted by the cluster's own protocol version; its producer learns of it at its next
 # call. An expired id is forgotten by a tombstone.
 
-ABORT_WEIGHT: Final = 64
+ELEMENTS_PER_ABORT: Final = 64
 """Weight of an abort: a decision, a record, a line of the log."""
 AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
 """Fences and aborts one transaction; returns nothing, because the next scan retries."""
@@ -787,7 +787,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             for _, txn in self._entries(owned_partition):
                 if is_timed_out(txn, now_ms=now_ms, release_rules=self.rules):
                     self.abort(owned_partition, txn)
-                    yield ABORT_WEIGHT
+                    yield ELEMENTS_PER_ABORT
                 else:
                     yield 1
 

@@ -39,7 +39,7 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 
 class ShareGroupMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class ShareGroup:
     type: Final = GroupType.SHARE
     protocol_type_or_empty: Final = "share"
 
-    def __init__(self, group_id: str, release_rules: Rules = LATEST) -> None:
+    def __init__(self, group_id: str, release_rules: Rules = LATEST_RULES) -> None:
         self.group_id = group_id
         self.rules = release_rules
         self.epoch = first_epoch(release_rules)

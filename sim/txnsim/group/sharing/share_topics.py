@@ -60,7 +60,7 @@ class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareAlteration(msgspec.Struct, frozen=True, kw_only=True):
-    """New start offsets: send ``initialize`` once the records are in the log."""
+    """New start offsets: send ``states_to_initialize`` once the records are in the log."""
 
     records: tuple[ShareRecord, ...] = ()
     topics: tuple[TopicOutcome, ...] = ()

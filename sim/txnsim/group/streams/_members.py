@@ -23,10 +23,12 @@ from txnsim.group.streams._records import (
 from txnsim.group.streams.commands import StreamsHeartbeat
 from txnsim.group.streams.group import StreamsGroup, StreamsGroupMember
 from txnsim.group.streams.tasks import NO_TASKS, MemberTasks, Tasks
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 
-def check_heartbeat(command: StreamsHeartbeat, release_rules: Rules = LATEST) -> Rejection | None:
+def check_heartbeat(
+    command: StreamsHeartbeat, release_rules: Rules = LATEST_RULES
+) -> Rejection | None:
     """Errors of a heartbeat that don't depend on the group."""
     unsupported_field = (
         None if release_rules.streams_heartbeats_are_whole else _unsupported_before_4_4(command)

@@ -35,7 +35,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 class AssignedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
     """A subtopology as the assignor sees it."""
 
-    tasks: int
+    task_count: int
     is_stateful: bool
 
 
@@ -132,9 +132,9 @@ class _Assignment:
         standby_count: int,
     ) -> None:
         self._members, self._subtopologies, self._standbys = members, subtopologies, standby_count
-        active_count = sum(subtopology.tasks for subtopology in subtopologies.values())
+        active_count = sum(subtopology.task_count for subtopology in subtopologies.values())
         copy_count = sum(
-            subtopology.tasks * standby_count
+            subtopology.task_count * standby_count
             for subtopology in subtopologies.values()
             if subtopology.is_stateful
         )
@@ -282,9 +282,9 @@ class _Assignment:
         tasks: list[Task] = []
         for subtopology_id, subtopology in self._subtopologies.items():
             if subtopology.is_stateful or not is_stateful:
-                for first_index in range(0, subtopology.tasks, _TASKS_AT_ONCE):
+                for first_index in range(0, subtopology.task_count, _TASKS_AT_ONCE):
                     indexes = range(
-                        first_index, min(first_index + _TASKS_AT_ONCE, subtopology.tasks)
+                        first_index, min(first_index + _TASKS_AT_ONCE, subtopology.task_count)
                     )
                     tasks += [(subtopology_id, index) for index in indexes]
                     yield len(indexes)

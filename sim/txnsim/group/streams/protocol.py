@@ -76,7 +76,7 @@ from txnsim.group.streams.topology import (
 )
 from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 
 
 class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
@@ -85,7 +85,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     max_size: int
     configs_of: Callable[[str], StreamsConfigs]
     """Group id -> the group's configs."""
-    release_rules: Rules = LATEST
+    release_rules: Rules = LATEST_RULES
 
     # Heartbeat
 
@@ -169,7 +169,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 yield 1
             subtopologies = {
                 subtopology_id: AssignedSubtopology(
-                    tasks=configured_topology.tasks[subtopology_id],
+                    task_count=configured_topology.tasks[subtopology_id],
                     is_stateful=bool(subtopology.state_changelog_topics),
                 )
                 for subtopology_id, subtopology in configured_topology.subtopologies.items()
@@ -640,7 +640,7 @@ class _Heartbeat:
         ):
             return refined_target.tasks
         refined_tasks = target if target_to_refine is None else target_to_refine
-        if self._configs.warmups > 0:
+        if self._configs.warmup_tasks_max > 0:
             self._change_memory(refined=RefinedTarget(epoch=epoch, tasks=dict(refined_tasks)))
         return refined_tasks
 

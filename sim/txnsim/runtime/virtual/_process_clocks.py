@@ -2,7 +2,7 @@
 
 Client libraries read ``time``, ``datetime``, ``random``, ``os.urandom``, ``uuid`` and ``secrets``
 directly. During a run these answer from the run's loop and seed, also through names and default
-arguments that a module bound before (``_thread_patches``), but only in the thread of the run: a web
+arguments that a module bound before, but only in the thread of the run: a web
 server, a test runner or a loop in another thread keeps real time, and its random draws don't change
 the run. Everything is put back afterwards.
 

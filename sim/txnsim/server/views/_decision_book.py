@@ -18,7 +18,7 @@ from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.metadata.image import ClusterImage
-from txnsim.releases.rules import LATEST
+from txnsim.releases.rules import LATEST_RULES
 from txnsim.runtime.loop_turns import Pace
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_format import decode_record
@@ -240,7 +240,7 @@ def _read_decisions(read_log: _ReadLog, batch: bytes, header: BatchHeader) -> No
         return
     try:
         transitions = [
-            decode_record(record.key, record.value, release_rules=LATEST)
+            decode_record(record.key, record.value, release_rules=LATEST_RULES)
             for record in read_records(batch, 0)
             if record.key is not None
         ]

@@ -218,7 +218,7 @@ def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> I
         for metric, value in (
             (table.SHARE_IN_FLIGHT, led_share.core.in_flight_count),
             (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batches),
-            (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeouts),
+            (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeout_count),
         ):
             if value:
                 yield Reading(metric=metric, labels=partition_labels, value=value)
@@ -237,8 +237,8 @@ def _streams_group_readings(
     )
     for state, group_count in sorted(states.items()):
         yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=group_count)
-    if states or coordinator.streams.rebalances:
-        rebalances = coordinator.streams.rebalances
+    if states or coordinator.streams.rebalance_count:
+        rebalances = coordinator.streams.rebalance_count
         yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
 
 

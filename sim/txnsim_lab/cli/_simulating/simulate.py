@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     is_stopped = False
 
     def goes_on() -> bool:
-        early = args.first and tally.failed
+        early = args.first and tally.failed_rows
         return not early and (end_ms is None or wall_ms() < end_ms)
 
     with _open_row_file(args.rows, options) as row_file:
@@ -124,13 +124,13 @@ def run(args: argparse.Namespace) -> int:
                 tally.add(seed_row)
                 if row_file is not None:
                     row_file.add(seed_row)
-                progress.advance(tally.seeds, tally=_tally_text(tally))
+                progress.advance(tally.seed_count, tally=_tally_text(tally))
         except KeyboardInterrupt:
             is_stopped = True
     progress.end()
     if is_stopped:
         return _end_stopped_run(tally, args)
-    tally.failed = [with_names(seed_row, options) for seed_row in tally.failed]
+    tally.failed_rows = [with_names(seed_row, options) for seed_row in tally.failed_rows]
     reports = list(_reports(tally, options, args))
     if args.json:
         TERMINAL.json(_tally_as_json(tally, reports))
@@ -139,11 +139,11 @@ def run(args: argparse.Namespace) -> int:
             TERMINAL.line(line)
     if tally.idle is not None:
         raise ConfigError(f"this run proves nothing: {tally.idle}")
-    return FOUND_STATUS if tally.failed else 0
+    return FOUND_STATUS if tally.failed_rows else 0
 
 
 def _tally_text(tally: Tally) -> str:
-    return f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
+    return f"{len(tally.cells)} places of the map, {len(tally.failed_rows)} with findings"
 
 
 def _end_stopped_run(tally: Tally, args: argparse.Namespace) -> int:
@@ -276,7 +276,7 @@ def _reports(
     """Reports on the first seed of each cause, and of each kind without a cause."""
     from txnsim_lab.simulation.reports import report_on
 
-    for failed_row in _first_failures(tally.failed):
+    for failed_row in _first_failures(tally.failed_rows):
         yield report_on(failed_row.seed, options, folder=args.out, shrinks=not args.no_shrink)
 
 
@@ -291,20 +291,21 @@ def _first_failures(failed_rows: Iterable[Row]) -> Iterator[Row]:
 def _tally_lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
     cpu_seconds = tally.cpu_ms / 1_000
     yield (
-        f"{tally.seeds} seeds in {cpu_seconds:.0f} s of processor time: {tally.acts} acts, "
-        f"{tally.committed} commits, {tally.struck} disturbances, "
+        f"{tally.seed_count} seeds in {cpu_seconds:.0f} s of processor time: "
+        f"{tally.act_count} acts, {tally.commit_count} commits, "
+        f"{tally.cluster_act_count} disturbances, "
         f"{tally.virtual_ms / 3_600_000:.1f} hours of virtual time, "
         f"{len(tally.cells)} places of state × API × outcome"
     )
-    if not tally.failed:
+    if not tally.failed_rows:
         yield "Nothing was found."
         return
-    yield f"{len(tally.failed)} seeds have findings:"
+    yield f"{len(tally.failed_rows)} seeds have findings:"
     for first_row in sorted(
-        _first_failures(tally.failed), key=lambda failed_row: bool(failed_row.names)
+        _first_failures(tally.failed_rows), key=lambda failed_row: bool(failed_row.names)
     ):
         alike_rows = [
-            failed_row for failed_row in tally.failed if failed_row.group == first_row.group
+            failed_row for failed_row in tally.failed_rows if failed_row.group == first_row.group
         ]
         seeds = sorted(alike_row.seed for alike_row in alike_rows)
         seed_list = ", ".join(map(str, seeds[:8])) + (", …" if len(seeds) > 8 else "")
@@ -332,12 +333,12 @@ def repeat_options(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _tally_as_json(tally: Tally, reports: list[Report]) -> dict[str, Any]:
     return {
-        "seeds": tally.seeds,
+        "seeds": tally.seed_count,
         "cpu_ms": tally.cpu_ms,
         "virtual_ms": tally.virtual_ms,
-        "acts": tally.acts,
-        "committed": tally.committed,
-        "disturbances": tally.struck,
+        "acts": tally.act_count,
+        "committed": tally.commit_count,
+        "disturbances": tally.cluster_act_count,
         "places": [
             {
                 "state": map_cell.state,
@@ -354,7 +355,7 @@ def _tally_as_json(tally: Tally, reports: list[Report]) -> dict[str, Any]:
                 "names": failed_row.names,
                 "because": failed_row.because,
             }
-            for failed_row in tally.failed
+            for failed_row in tally.failed_rows
         ],
         "reports": reports,
     }

@@ -34,17 +34,19 @@ def run(args: argparse.Namespace) -> int:
 
     left_run, right_run = Recording.read(args.a), Recording.read(args.b)
     divergence = diff(left_run, right_run)
-    has_ends = [
+    completeness_flags = [
         tell_cut_off(path, recording)
         for path, recording in ((args.a, left_run), (args.b, right_run))
     ]
-    same_status = 0 if all(has_ends) else CUT_OFF_STATUS
+    same_status = 0 if all(completeness_flags) else CUT_OFF_STATUS
     if args.json:
         TERMINAL.json(divergence)
         return same_status if divergence is None else DIFFERENT_STATUS
     if divergence is None:
         TERMINAL.line(
-            "They do the same." if all(has_ends) else "As far as they go, they do the same."
+            "They do the same."
+            if all(completeness_flags)
+            else "As far as they go, they do the same."
         )
         return same_status
     TERMINAL.line(divergence.sentence)

@@ -21,13 +21,13 @@ class BlockingTarget(Protocol):
     def bootstrap(self) -> str:
         """Addresses of all brokers."""
 
-    def kill(self, broker: int) -> None:
+    def kill(self, broker_id: int) -> None:
         """Kill a broker, as ``kill -9`` does."""
 
-    def stop(self, broker: int) -> None:
+    def stop(self, broker_id: int) -> None:
         """Stop a broker with a controlled shutdown, and wait for its end."""
 
-    def start(self, broker: int) -> None:
+    def start(self, broker_id: int) -> None:
         """Start a stopped or killed broker again, and wait until it has joined the cluster."""
 
 
@@ -71,11 +71,11 @@ class RunningTarget:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
-    def kill(self, broker: int) -> None:
-        require_ability(self.abilities, Ability.BROKERS, f"kill broker {broker}")
+    def kill(self, broker_id: int) -> None:
+        require_ability(self.abilities, Ability.BROKERS, f"kill broker {broker_id}")
 
-    def stop(self, broker: int) -> None:
-        require_ability(self.abilities, Ability.BROKERS, f"stop broker {broker}")
+    def stop(self, broker_id: int) -> None:
+        require_ability(self.abilities, Ability.BROKERS, f"stop broker {broker_id}")
 
-    def start(self, broker: int) -> None:
-        require_ability(self.abilities, Ability.BROKERS, f"start broker {broker}")
+    def start(self, broker_id: int) -> None:
+        require_ability(self.abilities, Ability.BROKERS, f"start broker {broker_id}")

@@ -20,7 +20,7 @@ from txnsim_lab.conformance._book.values import CaseError, PlayTopic, Producer, 
 RequestFields = dict[str, Any]
 
 TIMEOUT_MS: Final = 60_000
-LATEST: Final = -1
+LATEST_TIMESTAMP: Final = -1
 DESCRIBE_TRANSACTIONS: Final = ("DescribeTransactions", 0)
 
 
@@ -225,7 +225,9 @@ def list_end_offsets(variables: Variables, of: str = "t", *, v: int = 7) -> list
                 "topics": [
                     {
                         "name": topic.name,
-                        "partitions": [{"partition_index": partition, "timestamp": LATEST}],
+                        "partitions": [
+                            {"partition_index": partition, "timestamp": LATEST_TIMESTAMP}
+                        ],
                     }
                 ],
             },

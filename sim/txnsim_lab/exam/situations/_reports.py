@@ -392,19 +392,19 @@ async def moves_before_offsets(app: Application) -> None:
         await app.must_end(transaction)
 
 
-async def _cut_off_broker(app: Application, broker: int) -> list[AsyncFault]:
+async def _cut_off_broker(app: Application, broker_id: int) -> list[AsyncFault]:
     """Makes a running broker unreachable, on new and on open connections."""
-    rule_fields: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
+    rule_fields: dict[str, Any] = {"broker": broker_id, "action": "drop", "must_strike": False}
     return [
         await app.arm(point=point, **rule_fields) for point in ("connection.open", "client.request")
     ]
 
 
-async def _coordinate(app: Application, broker: int) -> None:
+async def _coordinate(app: Application, broker_id: int) -> None:
     """Makes a broker the coordinator of the group."""
     home_partition = await app.kafka.topics.of_group("g")
-    if await app.kafka.leaders.of(home_partition.topic, home_partition.partition) != broker:
-        await app.kafka.leaders.move(home_partition.topic, home_partition.partition, to=broker)
+    if await app.kafka.leaders.of(home_partition.topic, home_partition.partition) != broker_id:
+        await app.kafka.leaders.move(home_partition.topic, home_partition.partition, to=broker_id)
 
 
 async def _broker_without_role(app: Application) -> int:

@@ -31,7 +31,7 @@ from txnsim_lab.exam.situation import PlaySituation, Situation, SituationKind, s
 GROUP: Final = "g"
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class TakenRecords(msgspec.Struct, frozen=True, kw_only=True):
     """The records of one partition that a worker has read for one transaction."""
 
     values: tuple[str, ...]
@@ -96,7 +96,7 @@ class Worker:
     def _is_tied(self) -> bool:
         return self._member == self.name
 
-    async def poll(self) -> Taken | None:
+    async def poll(self) -> TakenRecords | None:
         """Polls once; None if no records came."""
         answer = await self._app.must("poll", consumer=self._member, timeout_ms=POLL_MS)
         if not answer.records:
@@ -106,14 +106,14 @@ class Worker:
             (offset, value) for where, offset, value in answer.records if where == partition
         ]
         assert len(records_of_partition) == len(answer.records), "the input is in one partition"
-        return Taken(
+        return TakenRecords(
             values=tuple(value for _, value in records_of_partition),
             partition=partition,
             first=records_of_partition[0][0],
             following=records_of_partition[-1][0] + 1,
         )
 
-    async def take(self) -> Taken:
+    async def take(self) -> TakenRecords:
         """Polls until records come.
 
         Raises:
@@ -124,7 +124,7 @@ class Worker:
                 return inputs
         raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
-    async def transact(self, *values: str, inputs: Taken | None = None) -> LedgerEntry:
+    async def transact(self, *values: str, inputs: TakenRecords | None = None) -> LedgerEntry:
         """Writes records, and commits them with the positions of the inputs."""
         app, position = self._app, -1 if inputs is None else inputs.following
         transaction = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
@@ -149,7 +149,7 @@ class Worker:
     def _is_dead(self) -> bool:
         return self.name in self._app.dead
 
-    async def _go_back(self, inputs: Taken) -> None:
+    async def _go_back(self, inputs: TakenRecords) -> None:
         """Seeks back to the first input; a library that ties consumer and producer does so by
         itself.
         """

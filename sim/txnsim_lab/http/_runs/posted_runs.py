@@ -15,7 +15,7 @@ import msgspec
 from txnsim.runtime.environment import Clock
 from txnsim_lab.http._runs.run_players import RunPlayer
 from txnsim_lab.http._runs.run_requests import RunRequest
-from txnsim_lab.scenario.driver_commands import Failed, Order, Stopped, encode, to_state
+from txnsim_lab.scenario.driver_commands import Order, RunFailed, RunStopped, encode, to_state
 from txnsim_lab.scenario.forked_processes import CHILD_BYTES_MAX, ProcessEndedError
 
 RUN_MS_MAX: Final = 300_000
@@ -60,9 +60,9 @@ class PostedRun(RunRequest):
                 return None
             await player.send(encode(run_order))
             run_state = to_state(await player.hear())
-            if isinstance(run_state, Failed):
+            if isinstance(run_state, RunFailed):
                 return str(run_state.error)
-            assert not isinstance(run_state, Stopped), "it was not asked to stop"
+            assert not isinstance(run_state, RunStopped), "it was not asked to stop"
             self.results.append(result_of(run_state.result))
             return None
         finally:

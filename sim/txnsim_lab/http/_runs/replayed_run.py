@@ -27,13 +27,13 @@ class _GoBack(BaseException):
 
 
 class _Replay:
-    """One repetition of a run: both ends of ``driven.DriverChannel``, and its ``driven.Kept``."""
+    """One repetition of a run: both ends of ``DriverChannel``, and its ``CheckpointStore``."""
 
     def __init__(self, messages: list[bytes]) -> None:
         self._orders = iter(messages)
         self.last_answer = b""
         """The last answer: the present stop, or why the run went back."""
-        self.kept = 0
+        self.checkpoint_count = 0
 
     def send(self, message: bytes) -> None:
         self.last_answer = message
@@ -45,16 +45,18 @@ class _Replay:
         return message
 
     def keep(self) -> bool:
-        self.kept += 1
+        self.checkpoint_count += 1
         return False
 
     def back(self, moments_back: int) -> None:
-        if not 1 <= moments_back <= self.kept:
-            raise ValueError(f"{self.kept} moments are kept, {moments_back} back was asked for")
+        if not 1 <= moments_back <= self.checkpoint_count:
+            raise ValueError(
+                f"{self.checkpoint_count} moments are kept, {moments_back} back was asked for"
+            )
         raise _GoBack(moments_back)
 
 
-class Replayed:
+class ReplayedRun:
     """A driven run that is repeated for each command, from the start up to the next stop."""
 
     def __init__(self) -> None:
@@ -62,7 +64,7 @@ class Replayed:
         self._obeyed_commands: list[bytes] = []
         """The commands up to the present stop; each can be undone."""
 
-    def tell(self, message: bytes) -> list[bytes]:
+    def send_message(self, message: bytes) -> list[bytes]:
         """Obey an order or a command, as a process would that was sent it.
 
         Returns:
@@ -79,13 +81,13 @@ class Replayed:
         try:
             run_driven(replay, replay)
         except _CommandsDone:
-            if replay.kept > len(self._obeyed_commands):
+            if replay.checkpoint_count > len(self._obeyed_commands):
                 self._obeyed_commands += new_messages
             return [replay.last_answer]
         except _GoBack as going_back:
             refusal = [] if _is_back_command(new_messages) else [replay.last_answer]
             self._obeyed_commands = [*self._obeyed_commands, *new_messages][
-                : replay.kept - going_back.moments_back
+                : replay.checkpoint_count - going_back.moments_back
             ]
             return [*refusal, *self._replay_with([])]
         return [replay.last_answer]

@@ -43,7 +43,7 @@ class ReplayedPlayer:
 
     def __init__(self, thread: WorkThread) -> None:
         self._thread = thread
-        self._replayed_run: replayed_run.Replayed | None = None
+        self._replayed_run: replayed_run.ReplayedRun | None = None
         self._answers: deque[bytes] = deque()
         self._is_killed = False
 
@@ -63,5 +63,5 @@ class ReplayedPlayer:
 
     def _tell(self, message: bytes) -> list[bytes]:
         if self._replayed_run is None:
-            self._replayed_run = replayed_run.Replayed()
-        return self._replayed_run.tell(message)
+            self._replayed_run = replayed_run.ReplayedRun()
+        return self._replayed_run.send_message(message)

@@ -32,7 +32,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run."""
+    """How a run of a scenario was judged, and what was expected."""
 
     run: str
     mode: str

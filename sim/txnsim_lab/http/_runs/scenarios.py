@@ -37,12 +37,12 @@ from txnsim_lab.scenario.driver_commands import (
     Back,
     Command,
     Drive,
-    Failed,
     Go,
     Input,
     Order,
     RunEnded,
-    Stopped,
+    RunFailed,
+    RunStopped,
     encode,
     to_state,
 )
@@ -104,7 +104,7 @@ class DrivenRun(RunRequest):
     """A request for a driven run. ``has_ended`` tells that it waits at a step, or at its end."""
 
     _player: RunPlayer | None = None
-    _state: Stopped | RunEnded | None = None
+    _state: RunStopped | RunEnded | None = None
     _refusal: str | None = None
     is_cancelled = False
 
@@ -123,7 +123,7 @@ class DrivenRun(RunRequest):
         if self.is_cancelled:
             return "cancelled"
         state = super().state
-        return "paused" if state == "done" and isinstance(self._state, Stopped) else state
+        return "paused" if state == "done" and isinstance(self._state, RunStopped) else state
 
     @property
     def stop(self) -> Stop | None:
@@ -131,7 +131,7 @@ class DrivenRun(RunRequest):
         if self._state is None:
             return None
         return Stop(
-            next=self._state.next if isinstance(self._state, Stopped) else None,
+            next=self._state.next if isinstance(self._state, RunStopped) else None,
             back=self._state.back,
             inputs=self._state.inputs,
             error=self._refusal or self._state.error,
@@ -139,7 +139,7 @@ class DrivenRun(RunRequest):
 
     def trace_of(self, label: str | None, take: str) -> bytes:
         """The trace up to the present step."""
-        if isinstance(self._state, Stopped):
+        if isinstance(self._state, RunStopped):
             (scenario_run,) = self.plan
             if label not in (None, scenario_run.run) or take != scenario_run.take:
                 raise RefusedError(422, f"the run is {scenario_run.run} {scenario_run.take}")
@@ -167,7 +167,7 @@ class DrivenRun(RunRequest):
         refusal: str | None = None
         try:
             await self._player.send(encode(command))
-            while isinstance(state := to_state(await self._player.hear()), Failed):
+            while isinstance(state := to_state(await self._player.hear()), RunFailed):
                 # A Failed is followed by where the run stands, unless it has ended.
                 refusal = state.error
         except ProcessEndedError as process_ended:
@@ -176,7 +176,7 @@ class DrivenRun(RunRequest):
             self.end()
             return
         self._refusal, self._state = refusal, state
-        self.results = [] if isinstance(state, Stopped) else [result_of(state.result)]
+        self.results = [] if isinstance(state, RunStopped) else [result_of(state.result)]
         self.end()
 
     def cancel(self) -> None:

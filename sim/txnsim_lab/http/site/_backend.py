@@ -32,7 +32,7 @@ class Backend:
         structlog.configure(wrapper_class=error_logger_class)
         environment = real_environment()
         scenario_routes = ScenarioRoutes(environment)
-        opened_routes = OpenedRoutes()
+        opened_routes = OpenTraceRoutes()
 
         def trace_of(request: Request) -> bytes | None:
             opened_trace = opened_routes.trace_of(request)
@@ -81,7 +81,7 @@ class OpenedTrace(msgspec.Struct, frozen=True, kw_only=True):
     """What judges have found in it."""
 
 
-class OpenedRoutes(Noun):
+class OpenTraceRoutes(Noun):
     """The route that opens a trace."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from txnsim.client.errors import RetriableError
-from txnsim.client.members.member import GroupMember, Polled
+from txnsim.client.members.member import GroupMember, PollResult
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
 from txnsim.errors import ClientError, InvariantViolation
@@ -172,7 +172,7 @@ class MemberActor(ClientActor):
             self.name, f"{epoch_name} {generation} of group {group}: assigned is {assigned_text}"
         )
 
-    def _note_poll(self, call: Call, member: GroupMember, polled: Polled) -> None:
+    def _note_poll(self, call: Call, member: GroupMember, polled: PollResult) -> None:
         recorder = self._around.recorder
         if polled.positions:
             self._trace_assignment(member)

@@ -328,7 +328,7 @@ class OperatorActor(ClientActor):
 
     async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """Ask the leader, or the named replica, for the producers of a partition."""
-        producers = await self.producers(partition, broker=call.broker)
+        producers = await self.producers(partition, broker_id=call.broker)
         start_offsets = tuple(
             producer.txn_start_offset
             for producer in producers
@@ -349,20 +349,20 @@ class OperatorActor(ClientActor):
         return CallResult()
 
     async def producers(
-        self, partition: TopicPartition, *, broker: int | None = None
+        self, partition: TopicPartition, *, broker_id: int | None = None
     ) -> tuple[ProducerState, ...]:
         """Ask a broker for the producers of a partition (DescribeProducers).
 
         Args:
             partition: The partition.
-            broker: The replica to ask; the leader unless given. A follower may lag behind, so its
-                answer is not shown to the judges.
+            broker_id: The replica to ask; the leader unless given. A follower may lag behind, so
+                its answer is not shown to the judges.
 
         Raises:
             ClientError: The broker did not answer, or refused.
         """
-        producers = await (await self.admin()).producers_of(partition, broker_id=broker)
-        if broker is None:
+        producers = await (await self.admin()).producers_of(partition, broker_id=broker_id)
+        if broker_id is None:
             self._around.recorder.note_producers(self.name, partition, producers)
         return producers
 

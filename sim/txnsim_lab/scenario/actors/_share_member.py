@@ -10,7 +10,7 @@ from typing import Final
 from txnsim.client.admin import Admin
 from txnsim.client.errors import RetriableError
 from txnsim.client.members.membership import MemberOptions
-from txnsim.client.members.share import Shared, ShareMember
+from txnsim.client.members.share import ShareAnswers, ShareMember
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Isolation
@@ -161,7 +161,7 @@ class ShareMemberActor(ClientActor):
             f"member epoch {epoch} of share group {self._group}: assigned is {assigned_text}",
         )
 
-    def _note_acquired(self, call: Call, poll_result: Shared) -> CallResult:
+    def _note_acquired(self, call: Call, poll_result: ShareAnswers) -> CallResult:
         values: list[str | None] = []
         for acquired in poll_result.acquired:
             for record, _ in acquired.records:
@@ -178,7 +178,7 @@ class ShareMemberActor(ClientActor):
             )
         return answer
 
-    def _note_answers(self, poll_result: Shared) -> CallResult:
+    def _note_answers(self, poll_result: ShareAnswers) -> CallResult:
         """Note the answers of the leaders; returns the first error."""
         self._around.recorder.note_share_answers(
             self.name,

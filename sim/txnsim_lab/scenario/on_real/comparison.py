@@ -13,7 +13,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import FaultRule
 from txnsim.metadata import configs
 from txnsim.releases import REFERENCE, RELEASES, Release
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.environment import Environment
 from txnsim.runtime.real_world import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
@@ -160,7 +160,7 @@ async def run_on_apache(
         )
         async with apache_cluster(environment, options) as cluster:
             brokers = _RealBrokers(
-                environment=environment,
+                runtime=environment,
                 cluster=cluster,
                 casting=casting,
                 on=version,
@@ -259,7 +259,7 @@ async def run_on_cluster(
     ]
     async with running_cluster(environment, bootstrap, settings) as cluster:
         brokers = _RealBrokers(
-            environment=environment,
+            runtime=environment,
             cluster=cluster,
             casting=casting,
             on=bootstrap,
@@ -298,7 +298,7 @@ async def run_on_cluster(
 class _RealBrokers(msgspec.Struct, frozen=True, kw_only=True):
     """The real cluster and the players that play stories there."""
 
-    environment: Environment
+    runtime: Environment
     cluster: RealCluster
     casting: Casting
     on: str
@@ -334,7 +334,7 @@ async def _compare_run_once(
     scenario_run: ScenarioRun, brokers: _RealBrokers, *, prefix: str, leftovers: list[Leftover]
 ) -> ComparedRun:
     scenario = with_prefixed_names(scenario_run.scenario, prefix)
-    environment, cluster, brokers_name = brokers.environment, brokers.cluster, brokers.on
+    environment, cluster, brokers_name = brokers.runtime, brokers.cluster, brokers.on
     real_options = target_of(
         scenario, environment, cluster.proxy, prefix=prefix, processes=cluster.brokers
     )
@@ -408,8 +408,8 @@ def simulate_beforehand(
 def why_not(
     scenario_run: ScenarioRun, brokers_name: str, generation: Generation | None = None
 ) -> str | None:
-    """Why a run can't be played on real brokers; None if it can. If it can't be played with its
-    fault, its disarmed run is left out as well, since it would prove nothing.
+    """Why a run can't be played on real brokers; None if it can. A control run is left out with its
+    armed run: alone it proves nothing.
     """
     scenario, run = scenario_run.scenario, scenario_run.run
     if generation is None:
@@ -648,7 +648,7 @@ def markers_matter(scenario: Scenario, run_name: str) -> bool:
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
     """A switch that the release sets otherwise, of those in which the runs of this mode differ."""
     rules_there = counterpart.effective
-    release_rules = LATEST if run.as_version is None else RELEASES[run.as_version].rules
+    release_rules = LATEST_RULES if run.as_version is None else RELEASES[run.as_version].rules
     run_rules = msgspec.structs.replace(release_rules, **run.rules)
     differing_rules = [
         rule_name

@@ -127,7 +127,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One lesson."""
+    """A lesson of several parts, on one story or on the learner's own cluster."""
 
     id: str
     title: str

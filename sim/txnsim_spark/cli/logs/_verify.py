@@ -104,8 +104,8 @@ def _summary_line(verification_plan: Plan, severity_counts: Counter[str]) -> str
         for severity_name, count in sorted(severity_counts.items())
     )
     return (
-        f"replicas: {verification_plan.replicas}, segments: {verification_plan.segments}, bytes:"
-        f" {verification_plan.bytes}: "
+        f"replicas: {verification_plan.replica_count}, segments: {verification_plan.segment_count},"
+        f" bytes: {verification_plan.bytes}: "
         f"{counts_text or 'sound'}"
     )
 
@@ -113,8 +113,8 @@ def _summary_line(verification_plan: Plan, severity_counts: Counter[str]) -> str
 def _as_json(verification_plan: Plan, violations: list[Violation]) -> dict[str, object]:
     """The result in the JSON form of docs/logs-reference.md."""
     return {
-        "replicas": verification_plan.replicas,
-        "segments": verification_plan.segments,
+        "replicas": verification_plan.replica_count,
+        "segments": verification_plan.segment_count,
         "bytes": verification_plan.bytes,
         "findings": violations,
     }

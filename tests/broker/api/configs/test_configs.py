@@ -21,7 +21,7 @@ from txnsim.metadata.configs import broker_configs, documentation_of
 from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.metadata.image import PartitionImage
 from txnsim.metadata.settings_table import SCOPES, Scope, setting_rows
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.settings import documentation
 from txnsim.types import BrokerId, TopicPartition
 
@@ -29,7 +29,7 @@ from txnsim.types import BrokerId, TopicPartition
 # have the rest.
 
 
-BROKER_CONFIGS = broker_configs(LATEST)
+BROKER_CONFIGS = broker_configs(LATEST_RULES)
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 

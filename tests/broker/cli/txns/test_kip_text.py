@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from txnsim.cli._txns.kip_text import UNKNOWN, Describe, rewrite, split_at_commas
+from txnsim.cli._txns.kip_text import UNKNOWN, DescribeWithDuration, rewrite, split_at_commas
 from txnsim.cli.output import Output
 from txnsim.client.inspection.txn_views import TransactionDescription
 
@@ -79,7 +79,9 @@ def test_a_duration_ends_with_its_transaction(
         last_update_time_ms=update_ms,
     )
     nobody: Any = None
-    output = asyncio.run(Describe(shipped=Shipped(description)).execute(nobody, now_ms=9_500))
+    output = asyncio.run(
+        DescribeWithDuration(shipped=Shipped(description)).execute(nobody, now_ms=9_500)
+    )
     assert dict(zip(output.headers, output.rows[0], strict=True)) == {
         "TransactionDurationMs": str(duration_ms),
         "TopicPartitions": "t-0",

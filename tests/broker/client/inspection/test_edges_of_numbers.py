@@ -24,7 +24,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.waiting_readers import explain
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decision
@@ -209,7 +209,7 @@ async def _check_told(
         partition = TopicPartition("wide", partition_index)
         txn = open_there.get(partition)
         why = await explain(admin, partition, now_ms=now_ms)
-        end = await admin.offset_of(partition, LATEST)
+        end = await admin.offset_of(partition, LATEST_TIMESTAMP)
         assert why.last_stable_offset == (end if txn is None else txn.start_offset)
         assert _told(why.findings) == ({} if txn is None else {partition: expected[partition]})
         assert (why.verdict.state is VerdictState.HEALTHY) == (txn is None)
@@ -229,7 +229,7 @@ async def _check_repairs(
         assert done.outcome is Outcome.REPAIRED, done
         partition = finding.transaction.partition
         ends = [
-            await admin.offset_of(partition, LATEST, isolation)
+            await admin.offset_of(partition, LATEST_TIMESTAMP, isolation)
             for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
         assert ends[0] == ends[1]

@@ -31,7 +31,7 @@ from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince, ProducerState
 from txnsim.client.inspection.waiting_readers import Explanation, explain
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ClientApi, VersionedRequest, VersionRange
 from txnsim.controller.controller import TopicToCreate
@@ -289,7 +289,7 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             shop.begin()
             await shop.send(WHERE.topic, WHERE.partition, b"second")
             await shop.commit()
-            end = await Admin(cluster).offset_of(WHERE, LATEST)
+            end = await Admin(cluster).offset_of(WHERE, LATEST_TIMESTAMP)
             pid = shop.identity.producer_id
             every = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
             assert [(marker.offset, marker.is_commit) for marker in every.markers] == [

@@ -18,7 +18,7 @@ from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.member import (
     ConsumerMembership,
     GroupMember,
-    Polled,
+    PollResult,
     assign_range,
     assigned_partitions,
     subscribed_topics,
@@ -363,7 +363,7 @@ async def append(cluster: VirtualCluster, *record_values: bytes, partition: int 
             await producer.send("orders", partition, record_value)
 
 
-def values(polled: Polled) -> list[bytes | None]:
+def values(polled: PollResult) -> list[bytes | None]:
     return [record.value for _, result in polled.fetched for record in result.records]
 
 

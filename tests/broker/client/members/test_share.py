@@ -12,7 +12,7 @@ from tests.support.within_environment import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.members.membership import MemberOptions
-from txnsim.client.members.share import Acknowledge, Shared, ShareMember, _ranges
+from txnsim.client.members.share import Acknowledge, ShareAnswers, ShareMember, _ranges
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
@@ -58,7 +58,7 @@ async def poll_values(member: ShareMember) -> list[tuple[str, int]]:
     return values_and_counts(await member.poll(max_wait_ms=500))
 
 
-def values_and_counts(shared: Shared) -> list[tuple[str, int]]:
+def values_and_counts(shared: ShareAnswers) -> list[tuple[str, int]]:
     return [
         (bytes(record.value or b"").decode(), count)
         for acquired in shared.acquired

@@ -18,7 +18,7 @@ from txnsim.coordinators.group._group_timers import DECIDED_TOGETHER, TURN_TIMER
 from txnsim.coordinators.group._offset_trace import OffsetTrace, PositionNow
 from txnsim.coordinators.group._writer import coordinator_error
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
-from txnsim.group._offsets import LATEST
+from txnsim.group._offsets import NO_RECORD_LIMIT
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, TimerCancelled, TimerKind, TimerSet
 from txnsim.group.consumer_group import LEFT_EPOCH, ConsumerGroup
@@ -702,7 +702,7 @@ def owner() -> Ownership[GroupShard]:
         topic=CONSUMER_OFFSETS_TOPIC,
         kind="group",
         broker_id=BrokerId(2),
-        partitions=9,
+        partition_count=9,
     )
 
 
@@ -719,7 +719,7 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
             (record,),
             base_offset=offset,
             producer_id=pid,
-            high_watermark=LATEST,
+            high_watermark=NO_RECORD_LIMIT,
         )
     node = "broker/2/group/5"
     assert list(trace.positions()) == [
@@ -753,7 +753,7 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         (record,),
         base_offset=0,
         producer_id=PID,
-        high_watermark=LATEST,
+        high_watermark=NO_RECORD_LIMIT,
     )
     for committed in (True, False):
         marker = TxnMarker(

@@ -32,7 +32,7 @@ from txnsim.node.peers import (
     ShareAnswer,
     ShareCommand,
 )
-from txnsim.releases import LATEST
+from txnsim.releases import LATEST_RULES
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.settings import Settings
 from txnsim.share_state.shard import ShareStateShard
@@ -76,7 +76,7 @@ class ShareCoordinatorBench:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=Settings(share_coordinator_state_topic_num_partitions=PARTITIONS),
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
             tasks=env.tasks,
             log=self.log,
             image=lambda: IMAGE,

@@ -13,7 +13,7 @@ from tests.support.txn_entries import NOW_MS, entry
 from txnsim.coordinators.txn._transition_effects import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
-from txnsim.releases import LATEST, Rules
+from txnsim.releases import LATEST_RULES, Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import VerifyPartitions
 from txnsim.txn.list_filter import ListTransactions
@@ -51,7 +51,7 @@ async def bench_awaiting_markers(rules: Rules) -> CoordinatorBench:
 @pytest.mark.parametrize(
     ("rules", "error"),
     [
-        (LATEST, ErrorCode.coordinator_load_in_progress),
+        (LATEST_RULES, ErrorCode.coordinator_load_in_progress),
         (Rules(never_waits_for_ids=False), ErrorCode.none),
     ],
 )
@@ -75,7 +75,7 @@ async def test_who_waits_for_a_block_in_vain_is_told_to_come_again() -> None:
 
 async def test_a_clock_set_back_between_two_transactions() -> None:
     for rules, error in (
-        (LATEST, ErrorCode.none),
+        (LATEST_RULES, ErrorCode.none),
         (Rules(start_may_step_back=False), ErrorCode.unknown_server_error),
     ):
         coordinator_bench = CoordinatorBench(rules=rules)
@@ -130,7 +130,7 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps
             (msgspec.structs.replace(record, transactional_id=TransactionalId(name)),),
             finalized_version=TV_2,
             now_ms=NOW_MS,
-            release_rules=LATEST,
+            release_rules=LATEST_RULES,
         )
         for name, record in (("plain", plain), ("kept", kept))
     ]
@@ -149,7 +149,7 @@ async def test_an_id_whose_first_record_was_lost_expires() -> None:
         transactional_id_expiration_ms=HOUR_MS,
         transaction_remove_expired_cleanup_interval_ms=HOUR_MS,
     )
-    for rules, is_forgotten in ((LATEST, True), (Rules(unnumbered_ids_expire=False), False)):
+    for rules, is_forgotten in ((LATEST_RULES, True), (Rules(unnumbered_ids_expire=False), False)):
         coordinator_bench = CoordinatorBench(settings=settings, rules=rules)
         await coordinator_bench.init()
         coordinator_bench.append_errors.append(ErrorCode.not_enough_replicas)
@@ -162,7 +162,7 @@ async def test_an_id_whose_first_record_was_lost_expires() -> None:
 
 async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None:
     for rules, state in (
-        (LATEST, "CompleteCommit"),
+        (LATEST_RULES, "CompleteCommit"),
         (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
     ):
         coordinator_bench = await bench_awaiting_markers(rules)
@@ -185,7 +185,7 @@ NO_RETRY: Final = Rules(storage_errors_are_retried=False)
 @pytest.mark.parametrize(
     ("rules", "error", "sent"),
     [
-        (LATEST, ErrorCode.kafka_storage_error, 2),
+        (LATEST_RULES, ErrorCode.kafka_storage_error, 2),
         (NO_RETRY, ErrorCode.kafka_storage_error, 1),
         (NO_RETRY, ErrorCode.not_leader_or_follower, 2),
     ],
@@ -218,7 +218,7 @@ async def bench_with_commit(rules: Rules) -> tuple[CoordinatorBench, ProducerIdA
     return bench, next_identity
 
 
-@pytest.mark.parametrize(("rules", "checks"), [(LATEST, False), (CHECKED, True)])
+@pytest.mark.parametrize(("rules", "checks"), [(LATEST_RULES, False), (CHECKED, True)])
 async def test_a_coordinator_that_lost_its_partition_answers_from_memory_or_not_at_all(
     rules: Rules, checks: bool
 ) -> None:
@@ -255,7 +255,7 @@ async def test_leading_again_under_another_epoch_is_not_enough() -> None:
     assert error_of(await bench.end(own)) is ErrorCode.invalid_txn_state, "it leads under epoch 0"
 
 
-@pytest.mark.parametrize("rules", [LATEST, Rules(lost_partitions_are_not_listed=True)])
+@pytest.mark.parametrize("rules", [LATEST_RULES, Rules(lost_partitions_are_not_listed=True)])
 async def test_ids_of_a_lost_partition_are_listed_or_not(rules: Rules) -> None:
     bench, _ = await bench_with_commit(rules)
 

@@ -29,7 +29,7 @@ from tests.support.txn_entries import entry
 from txnsim.coordinators.txn.service import ProducerIdSource
 from txnsim.errors import ErrorCode, PeerDisconnectedError, Rejection
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
-from txnsim.releases.rules import LATEST, Rules
+from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.settings import Settings
 from txnsim.txn.commands import (
@@ -75,13 +75,13 @@ def shape(txn: TxnMetadata) -> str:
 def replayed_entries(
     coordinator_bench: CoordinatorBench, partition: int = HOME
 ) -> dict[TransactionalId, TxnMetadata]:
-    return read_log(coordinator_bench.log.get(partition, ()), release_rules=LATEST).entries
+    return read_log(coordinator_bench.log.get(partition, ()), release_rules=LATEST_RULES).entries
 
 
 def records(coordinator_bench: CoordinatorBench) -> list[str]:
     """The log of the home partition, one line per record."""
     return [
-        shape(next(iter(read_log([batch], release_rules=LATEST).entries.values())))
+        shape(next(iter(read_log([batch], release_rules=LATEST_RULES).entries.values())))
         for batch in coordinator_bench.log[HOME]
     ]
 
@@ -98,7 +98,7 @@ async def at_epoch(
     loaded = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
     assert loaded is not None
     fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
@@ -586,7 +586,7 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     )
     damaged = bytearray(
         encode_batch(
-            (other_transition,), finalized_version=TV_2, now_ms=START_MS, release_rules=LATEST
+            (other_transition,), finalized_version=TV_2, now_ms=START_MS, release_rules=LATEST_RULES
         )
     )
     damaged[-12:-10] = b"\xff\xff"
@@ -639,7 +639,7 @@ def entry_value(txn: TxnMetadata, transaction_version: TransactionVersion) -> by
     return encode_value(
         type(record)(**{**fields, "start_timestamp_ms": START_MS}),
         finalized_version=transaction_version,
-        release_rules=LATEST,
+        release_rules=LATEST_RULES,
     )
 
 
@@ -1038,7 +1038,7 @@ async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
     coordinator_bench.clock.advance(1)
     await coordinator_bench.settle()
     assert coordinator_bench.entry_or_none() is None
-    assert read_log(coordinator_bench.log[HOME], release_rules=LATEST).entries == {}
+    assert read_log(coordinator_bench.log[HOME], release_rules=LATEST_RULES).entries == {}
     assert coordinator_bench.service.snapshot().expired_total == 1
     result = await coordinator_bench.add(session, FOO_0)
     assert error_of(result) is ErrorCode.invalid_producer_id_mapping
@@ -1106,7 +1106,7 @@ async def test_a_tombstone_that_the_log_refuses_is_tried_again_by_the_next_scan(
     assert coordinator_bench.service.snapshot().expired_total == 1
 
 
-async def many_idle(rules: Rules = LATEST) -> CoordinatorBench:
+async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
     coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
     await coordinator_bench.ready()

@@ -11,8 +11,8 @@ from txnsim.group.streams.assignor import AssignedSubtopology, Candidate, assign
 from txnsim.group.streams.tasks import Task, Tasks
 from txnsim.wire.codec import run_to_end
 
-STATELESS = {"0": AssignedSubtopology(tasks=4, is_stateful=False)}
-STATEFUL = {"0": AssignedSubtopology(tasks=4, is_stateful=True)}
+STATELESS = {"0": AssignedSubtopology(task_count=4, is_stateful=False)}
+STATEFUL = {"0": AssignedSubtopology(task_count=4, is_stateful=True)}
 
 
 def member(process: str, active: str = "", standby: str = "", **offsets: int) -> Candidate:
@@ -78,7 +78,7 @@ def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
     assignment = run_to_end(
         assign_sticky(
-            members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standby_count=0
+            members, {"0": AssignedSubtopology(task_count=1, is_stateful=True)}, standby_count=0
         )
     )
     assert tasks_as_text(assignment) == {"a": "", "b": "0"}
@@ -88,7 +88,7 @@ def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
     assignment = run_to_end(
         assign_sticky(
-            members, {"0": AssignedSubtopology(tasks=1, is_stateful=True)}, standby_count=1
+            members, {"0": AssignedSubtopology(task_count=1, is_stateful=True)}, standby_count=1
         )
     )
     assert tasks_as_text(assignment) == {"a": "0", "b": "|0"}
@@ -124,10 +124,12 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     processes: dict[str, str], counts: list[tuple[int, bool]], standbys: int
 ) -> None:
     parts = {
-        str(number): AssignedSubtopology(tasks=count, is_stateful=stateful)
+        str(number): AssignedSubtopology(task_count=count, is_stateful=stateful)
         for number, (count, stateful) in enumerate(counts)
     }
-    every = [(name, task_index) for name, part in parts.items() for task_index in range(part.tasks)]
+    every = [
+        (name, task_index) for name, part in parts.items() for task_index in range(part.task_count)
+    ]
     first_assignment = assign_tasks(processes, parts, standbys, {})
     remaining_processes = dict(list(processes.items())[1:])
     assignment = first_assignment

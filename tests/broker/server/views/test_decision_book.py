@@ -9,7 +9,7 @@ from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.txn_views import OpenSince
-from txnsim.client.offsets import LATEST
+from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.server.views import _decision_book
@@ -38,7 +38,7 @@ async def tear(cluster: VirtualCluster, app: Cluster, transactional_id: str) -> 
     await producer.commit()
     await cluster.wait_until_struck("late")
     admin = Admin(app)
-    start_offset = await admin.offset_of(WHERE, LATEST, IsolationLevel.READ_COMMITTED)
+    start_offset = await admin.offset_of(WHERE, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED)
     await admin.abort_transaction(
         await admin.identify(OpenSince(partition=WHERE, start_offset=start_offset))
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.control_port import port
 from txnsim_lab.http._runs import scenarios
-from txnsim_lab.http._runs.replayed_run import Replayed
+from txnsim_lab.http._runs.replayed_run import ReplayedRun
 from txnsim_lab.scenario import driven_run
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.driver_commands import (
@@ -20,12 +20,12 @@ from txnsim_lab.scenario.driver_commands import (
     Back,
     Command,
     Drive,
-    Failed,
     Go,
     Order,
     RunEnded,
+    RunFailed,
+    RunStopped,
     State,
-    Stopped,
     encode,
     to_state,
 )
@@ -265,7 +265,7 @@ async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[S
         for message in messages:
             await child.send(message)
             states.append(to_state(await child.hear()))
-            while isinstance(states[-1], Failed):
+            while isinstance(states[-1], RunFailed):
                 try:
                     states.append(to_state(await child.hear()))
                 except ProcessEndedError:
@@ -276,8 +276,8 @@ async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[S
 
 
 def players(messages: list[bytes]) -> list[State]:
-    run = Replayed()
-    return [to_state(answer) for message in messages for answer in run.tell(message)]
+    run = ReplayedRun()
+    return [to_state(answer) for message in messages for answer in run.send_message(message)]
 
 
 @pytest.mark.costly
@@ -290,9 +290,9 @@ async def test_a_run_told_again_answers_what_a_process_answers(fork_server: Fork
     ]
     assert states == expected
     kinds = {type(state) for state in states}
-    assert kinds == {Stopped, RunEnded, Failed}
+    assert kinds == {RunStopped, RunEnded, RunFailed}
     refused = [
-        state.error for state in states if isinstance(state, Stopped | RunEnded) and state.error
+        state.error for state in states if isinstance(state, RunStopped | RunEnded) and state.error
     ]
     assert len(refused) == 3
 
@@ -300,7 +300,7 @@ async def test_a_run_told_again_answers_what_a_process_answers(fork_server: Fork
 async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer) -> None:
     step = encode(an_order())
     (stopped,) = await asyncio.to_thread(players, [step])
-    assert isinstance(stopped, Stopped)
+    assert isinstance(stopped, RunStopped)
     messages = [encode(an_order(paused=False, inputs=({"before": 2, "step": {"advance": "2s"}},)))]
     states = await asyncio.to_thread(players, messages)
     assert states == await in_a_process(fork_server, messages)
@@ -309,7 +309,7 @@ async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer
 async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
     messages = [encode(an_order(yaml="name: none"))]
     (failed,) = await asyncio.to_thread(players, messages)
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, RunFailed)
     assert [failed] == await in_a_process(fork_server, messages)
 
 
@@ -322,7 +322,15 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     messages = [encode(an_order()), *(encode(command) for command in commands)]
     *stopped, ended = await asyncio.to_thread(players, messages)
     assert isinstance(ended, RunEnded)
-    assert [state.back for state in stopped if isinstance(state, Stopped)] == [0, 1, 2, 2, 2, 1, 2]
-    refused = [state.error for state in stopped if isinstance(state, Stopped) and state.error]
+    assert [state.back for state in stopped if isinstance(state, RunStopped)] == [
+        0,
+        1,
+        2,
+        2,
+        2,
+        1,
+        2,
+    ]
+    refused = [state.error for state in stopped if isinstance(state, RunStopped) and state.error]
     assert len(refused) == 2
     assert all("2 stops to return to" in error for error in refused)

@@ -41,8 +41,8 @@ _PAUSE_S: Final = 0.05
 _METADATA: Final = 3
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A cluster, as both sides can have it."""
+class ClusterSetup(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The set-up of a cluster that a real Kafka and the simulator can both have."""
 
     name: str
     properties: Mapping[str, str]
@@ -56,9 +56,9 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Clients may push their metrics (KIP-714)."""
 
 
-def ground_of(config: BrokerConfig) -> Ground:
-    """The ground of cases that want this configuration."""
-    return Ground(
+def setup_of(config: BrokerConfig) -> ClusterSetup:
+    """The setup of cases that want this configuration."""
+    return ClusterSetup(
         name=config.about,
         properties=config.properties,
         kafka_only=config.kafka_only,
@@ -87,60 +87,60 @@ class _Started:
 
 @contextlib.contextmanager
 def kafka_on(
-    ground: Ground, transaction_version: int, version: str = KAFKA_VERSION
+    setup: ClusterSetup, transaction_version: int, version: str = KAFKA_VERSION
 ) -> Iterator[BlockingTarget]:
     """A real Apache Kafka."""
     with ApacheKafka(
         transaction_version=transaction_version,
-        brokers=ground.brokers,
-        properties={**ground.properties, **ground.kafka_only},
-        takes_telemetry=ground.takes_telemetry,
+        brokers=setup.brokers,
+        properties={**setup.properties, **setup.kafka_only},
+        takes_telemetry=setup.takes_telemetry,
         jvm_options=("-Xmx512m",),
         version=version,
     ) as kafka:
-        for broker in ground.down:
+        for broker in setup.down:
             kafka.kill(broker)
-        _await_brokers(kafka.bootstrap, ground)
+        _await_brokers(kafka.bootstrap, setup)
         yield _Started(kafka)
 
 
 @contextlib.contextmanager
 def simulator_on(
-    ground: Ground, transaction_version: int, release: str = REFERENCE.name
+    setup: ClusterSetup, transaction_version: int, release: str = REFERENCE.name
 ) -> Iterator[BlockingTarget]:
     """The simulator as a process that plays that release, over TCP."""
-    http = ("--http", "0") if ground.down else ()
+    http = ("--http", "0") if setup.down else ()
     with (
-        _config(ground) as file,
+        _config(setup) as file,
         TxnsimServer(
             transaction_version=transaction_version,
-            brokers=ground.brokers,
+            brokers=setup.brokers,
             arguments=("--config", str(file), "--as-version", release, *http),
         ) as server,
     ):
-        for broker in ground.down:
+        for broker in setup.down:
             _post(f"{server.http}/api/v1/brokers/{broker}/kill")
-        _await_brokers(server.bootstrap, ground)
+        _await_brokers(server.bootstrap, setup)
         yield RunningTarget(server.bootstrap)
 
 
 @contextlib.contextmanager
 def virtual_on(
-    ground: Ground, transaction_version: int, release: str = REFERENCE.name
+    setup: ClusterSetup, transaction_version: int, release: str = REFERENCE.name
 ) -> Iterator[VirtualWorld]:
     """The simulator as that release in virtual time. What is played here is played in its world."""
-    options = _options(ground)
+    options = _options(setup)
     settings = msgspec.structs.replace(options.settings, transaction_version=transaction_version)
     options = msgspec.structs.replace(options, settings=settings, as_version=(release,))
     with VirtualWorld(options) as cluster, playing_in(cluster):
-        for broker in ground.down:
+        for broker in setup.down:
             cluster.kill(broker)
-        if ground.down:
+        if setup.down:
             with RawConnection(first_address(cluster)) as connection:
                 until(
                     lambda: len(connection.ask(_METADATA, 12, topics=[]).brokers),
-                    lambda alive: alive == ground.brokers - len(ground.down),
-                    f"brokers {ground.down} are down",
+                    lambda alive: alive == setup.brokers - len(setup.down),
+                    f"brokers {setup.down} are down",
                 )
         yield cluster
 
@@ -159,25 +159,25 @@ def take_first_producer_id(target: BlockingTarget, transaction_version: int) -> 
 
 
 @cache
-def _options(ground: Ground) -> ClusterOptions:
-    with _config(ground) as file:
-        return load(file).onto(ClusterOptions(brokers=ground.brokers, port=0))
+def _options(setup: ClusterSetup) -> ClusterOptions:
+    with _config(setup) as file:
+        return load(file).onto(ClusterOptions(brokers=setup.brokers, port=0))
 
 
 @contextlib.contextmanager
-def _config(ground: Ground) -> Iterator[Path]:
+def _config(setup: ClusterSetup) -> Iterator[Path]:
     """Kafka's own file; who takes telemetry is said in ours, as Kafka needs a plugin for it."""
     lines = [
         f"{property_name}={property_value}\n"
-        for property_name, property_value in ground.properties.items()
+        for property_name, property_value in setup.properties.items()
     ]
-    with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
+    with tempfile.TemporaryDirectory(prefix="txnsim-setup-") as directory:
         properties, cluster_file = (
             Path(directory, "server.properties"),
             Path(directory, "cluster.yaml"),
         )
         properties.write_text("".join(lines), "utf-8")
-        settings = {**ground.properties, "client_telemetry_enable": True}
+        settings = {**setup.properties, "client_telemetry_enable": True}
         cluster_file.write_text(
             "settings:\n"
             + "".join(
@@ -185,14 +185,14 @@ def _config(ground: Ground) -> Iterator[Path]:
                 for setting_name, setting_value in settings.items()
             )
         )
-        yield cluster_file if ground.takes_telemetry else properties
+        yield cluster_file if setup.takes_telemetry else properties
 
 
-def _await_brokers(bootstrap: str, ground: Ground) -> None:
+def _await_brokers(bootstrap: str, setup: ClusterSetup) -> None:
     port = int(bootstrap.partition(",")[0].rpartition(":")[2])
     deadline_s = time.monotonic() + _PATIENCE_S
-    while brokers_listed(port) != ground.brokers - len(ground.down):
-        assert time.monotonic() < deadline_s, f"{ground.name}: brokers {ground.down} stay"
+    while brokers_listed(port) != setup.brokers - len(setup.down):
+        assert time.monotonic() < deadline_s, f"{setup.name}: brokers {setup.down} stay"
         time.sleep(_PAUSE_S)
 
 
