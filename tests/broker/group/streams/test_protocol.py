@@ -355,7 +355,7 @@ def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_
 
 def test_without_warmups_no_target_is_remembered() -> None:
     driver = StreamsDriver()
-    driver.configs = configs(warmups=0)
+    driver.configs = configs(warmup_tasks_max=0)
     driver.join("a")
     assert driver.group.memory.refined is None
 
