@@ -299,11 +299,19 @@ ROWS: Final = """() => Object.fromEntries(
     dataset.partition, [dataset.readers.replace(/\\d+ s$/, "N s"), dataset.leader]]))"""
 
 
+BEFORE_QUIET: Final = """() => {
+  const { goToEvent, stateAt } = __page["store.js"];
+  let index = 0;
+  while (!("busy-0" in stateAt(index).logs)) index += 1;
+  goToEvent(index);
+}"""
+
+
 def test_a_table_tells_where_readers_of_each_partition_stand(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http)
-    for name in ("quiet", "busy", "solo"):
+    for name in ("busy", "quiet", "solo"):
         topic = {"name": name, "partitions": 1, "replication_factor": 1}
         request(fresh_server, "POST", "topics", topic)
     begin(fresh_server, "app", "busy").commit_transaction()
@@ -322,9 +330,9 @@ def test_a_table_tells_where_readers_of_each_partition_stand(
     assert "app-2 is open on busy-0" in page.inner_text("#verdict")
     request(fresh_server, "DELETE", "topics/quiet")
     page.wait_for_selector("[data-partition=quiet-0][data-readers=deleted]")
-    page.keyboard.press("Home")  # it was not deleted before it was made
+    page.evaluate(BEFORE_QUIET)  # it was not deleted before it was made
     page.wait_for_selector("[data-partition=quiet-0][data-readers='not there']")
-    page.keyboard.press("End")
+    page.evaluate("__page['store.js'].goToNewest()")
     request(fresh_server, "POST", f"brokers/{leaders['solo']}/kill")
     page.wait_for_selector("[data-partition=solo-0][data-readers='no leader'][data-leader=none]")
 

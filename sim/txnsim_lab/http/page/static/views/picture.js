@@ -33,8 +33,7 @@ const SHARER_LENGTH_MAX = 84, NARROW_SHARER_LENGTH_MAX = 50;
 /** A text in one line or two: what no longer fits into the second is left out. */
 function linesOf(text, lengthMax) {
   if (text.length <= lengthMax) return [text];
-  const spaceIndex = text.lastIndexOf(" ", lengthMax);
-  const firstLength = spaceIndex > 0 ? spaceIndex : lengthMax;
+  const firstLength = [" · ", " "].map((gap) => text.lastIndexOf(gap, lengthMax)).find((gapIndex) => gapIndex > 0) ?? lengthMax;
   return [text.slice(0, firstLength), shortenText(text.slice(firstLength).trim(), lengthMax)];
 }
 const shortenText = (text, lengthMax = TEXT_LENGTH_MAX) => (text.length > lengthMax ? `${[...text].slice(0, lengthMax - 1).join("")}…` : text);
