@@ -811,6 +811,7 @@ def compatibility_doc() -> str:
         "## Brokers",
         compatibility_page.BROKERS_INTRODUCTION,
         _table(compatibility_page.BROKERS_HEAD, compatibility_page.broker_rows()),
+        compatibility_page.BROKERS_CLOSING,
         "## Clients",
         compatibility_page.CLIENTS_INTRODUCTION,
         _table(compatibility_page.CLIENTS_HEAD, compatibility_page.client_rows()),

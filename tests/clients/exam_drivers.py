@@ -63,14 +63,14 @@ def node_driver(program: str, library: str) -> list[str]:
     return [*environment, node_of(modules), str(SOURCES / program)]
 
 
-def rust_driver() -> list[str]:
-    """Return the driver of rdkafka; cargo knows by itself what is to be built."""
-    target = CACHE / "rust" / "exam"
-    build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet"]
+def rust_driver(library: str) -> list[str]:
+    """Return the driver of a crate; cargo knows by itself what is to be built."""
+    target, package = CACHE / "rust" / "exam", f"exam-{library}"
+    build = [toolchain("cargo", "Rust 1.95 with cargo"), "build", "--quiet", "--package", package]
     with hold_lock(CACHE / "rust.lock"):
         command = [*build, "--target-dir", str(target)]
         output_of(command, "cargo failed", ForeignClientError, directory=SOURCES / "rust")
-    return [str(target / "debug" / "exam-rdkafka")]
+    return [str(target / "debug" / package)]
 
 
 DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
@@ -80,7 +80,8 @@ DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
     "confluent-kafka-go": lambda: [str(go_driver("confluent"))],
     "franz-go": lambda: [str(go_driver("franzgo"))],
     "sarama": lambda: [str(go_driver("sarama"))],
-    "rdkafka": rust_driver,
+    "rdkafka": partial(rust_driver, "rdkafka"),
+    "krafka": partial(rust_driver, "krafka"),
     "kafkajs": partial(node_driver, "kafkajs_driver.cjs", "kafkajs"),
     "confluent-kafka-javascript": partial(
         node_driver, "confluent_kafka_driver.cjs", "confluentinc"

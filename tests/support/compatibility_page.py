@@ -24,6 +24,12 @@ BROKERS_INTRODUCTION: Final = """\
 [conformance.md](conformance.md) says what counts, and which rules each broker breaks. What does not
 apply (a case for several brokers, an API that the broker lacks) is left out of the per cent."""
 BROKERS_HEAD: Final = ("Broker", "Version", "As Kafka", "Answers alike", "Asked again by", "Day")
+BROKERS_CLOSING: Final = """\
+Not asked: **tansu** 0.6.0 of crates.io (2026-11-30). By its source (`tansu-broker`,
+`src/service/storage.rs`) it has InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and
+TxnOffsetCommit, and no EndTxn: a transaction can't be ended there.
+`cargo install tansu --version 0.6.0 --debug --locked --features dynostore` had compiled 300 crates
+when it was stopped after an hour, on two cores with other work beside it."""
 CLIENTS_INTRODUCTION: Final = """\
 `txnsim exam` asks what a library does when a transaction goes wrong: [exam.md](exam.md) says by
 which laws. A miss is judged: a **bug** breaks what the library or the protocol promises, a

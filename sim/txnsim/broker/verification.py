@@ -223,6 +223,19 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             self._send(node, queue)
         return answer
 
+    def queued(self) -> dict[BrokerId, tuple[bool, TransactionOperation, list[TxnPartitions]]]:
+        """What is to be asked of each coordinator node: whether a request is on its way, and what
+        waits for its end.
+        """
+        return {
+            node: (
+                queue.in_flight,
+                queue.operation,
+                [*map(_transaction_of, queue.waiting.values())],
+            )
+            for node, queue in self._queues.items()
+        }
+
     # Parts
 
     def _replaces_waiting(self, waiting_txn: _PendingTxn, new_txn: _PendingTxn) -> bool:

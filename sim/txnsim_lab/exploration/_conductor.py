@@ -20,12 +20,13 @@ import msgspec
 from txnsim.errors import ClientError, ConfigError
 from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.points import FaultPoint
+from txnsim.injection.armed_rule import ArmedRule
 from txnsim.runtime.trace_kinds import PEER_POLLS
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.wire.apis import api_name
-from txnsim_lab.exploration._node_states import NodeStates
+from txnsim_lab.exploration._node_states import Conversation, NodeStates
 from txnsim_lab.exploration.model import Exploration
-from txnsim_lab.exploration.way import Chooser, Deviation
+from txnsim_lab.exploration.way import Choice, Chooser, Deviation, Touched
 from txnsim_lab.scenario.call_results import StoryFailedError
 from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import Step
@@ -62,6 +63,7 @@ class HeldMessage(msgspec.Struct, frozen=True, eq=False):
     receiver: str
     is_request: bool
     content: object
+    conversation: Conversation
     ordinal: int
     """Its number among all messages of the run: the oldest has the smallest."""
     future: asyncio.Future[FaultEffect]
@@ -127,7 +129,7 @@ class Conductor:
         index = 0
         # At the end it is asked even without a choice: equal ends are judged once.
         if len(options) > 1 or options[0] == END:
-            index = self._chooser.pick(options, traffic.fingerprint())
+            index = self._chooser.pick(traffic.choice_of(options))
         option = options[index]
         if index:
             self.way.append(Deviation(self._choice_count, option))
@@ -181,6 +183,12 @@ class _Traffic:
         self._was_offered = False
         """Whether it was offered since the last step that time passes."""
         self._all_arrived: asyncio.Future[None] | None = None
+        self._touched: set[str] = set()
+        """Nodes that have sent or received something since the last choice."""
+        self._arrivals = 0
+        """How many messages arrived or were lost since then."""
+        self._chosen_at_ns = -1
+        """When that was; -1 if what happened since then is more than that."""
 
     # From outside
 
@@ -199,20 +207,26 @@ class _Traffic:
         """Hold a message until it is chosen (``Interceptor``)."""
         is_peer = crossing.point in _PEER_POINTS
         if crossing.point not in _MESSAGE_POINTS or (is_peer and crossing.api_key in PEER_POLLS):
+            self._touched.update((crossing.source, crossing.target))
             return self._injector.cross(crossing) if self._injector.is_armed else None
         is_request = crossing.point in _REQUEST_POINTS
         sender, receiver = crossing.source, crossing.target
-        if not is_request:
-            sender, receiver = receiver, sender
-            self._nodes.end_work(sender)
-        elif is_peer:
-            self._nodes.begin_work(sender)
         api = api_name(crossing.api_key)
         kind_name = f"{api} {'' if is_request else 'answer '}{crossing.source} > {crossing.target}"
+        conversation = crossing.line, crossing.correlation_id
+        if not is_request:
+            sender, receiver = receiver, sender
+            self._nodes.end_handling(sender, conversation)
+        elif is_peer:
+            self._nodes.begin_awaiting(sender, conversation, kind_name, crossing.content)
         chosen_apis = self._bounds.peer_apis if is_peer else self._bounds.client_apis
         is_chosen = is_request or (is_peer and self._bounds.peer_answers)
+        self._touched.add(sender)
         if not (self.is_choosing and is_chosen and api in chosen_apis):
-            self._note_arrival(receiver, kind_name, crossing.content, is_request=is_request)
+            self._touched.add(receiver)
+            self._note_arrival(
+                receiver, kind_name, crossing.content, conversation, is_request=is_request
+            )
             return None
         number = self._sent[kind_name] = self._sent.get(kind_name, 0) + 1
         message = HeldMessage(
@@ -222,6 +236,7 @@ class _Traffic:
             receiver=receiver,
             is_request=is_request,
             content=crossing.content,
+            conversation=conversation,
             ordinal=self._next_ordinal(),
             future=self.environment.loop.create_future(),
         )
@@ -229,16 +244,23 @@ class _Traffic:
         return message.future
 
     def _note_arrival(
-        self, node: str, kind_name: str, content: object, *, is_request: bool
+        self,
+        node: str,
+        message_name: str,
+        content: object,
+        conversation: Conversation,
+        *,
+        is_request: bool,
     ) -> None:
-        """Note that a message has arrived: who handles a request is not at rest, nor is a broker
-        that awaits an answer.
+        """Note that a message has arrived: a broker handles a request from now on, or awaits an
+        answer no more.
         """
-        self._nodes.note_arrival(node, kind_name, content)
+        self._nodes.note_arrival(node, message_name, content)
+        now = self.environment.loop.time_ns()
         if is_request:
-            self._nodes.begin_work(node)
-        elif node.startswith("broker/"):
-            self._nodes.end_work(node)
+            self._nodes.begin_handling(node, conversation, message_name, content, now)
+        else:
+            self._nodes.end_awaiting(node, conversation, now)
 
     # Choices
 
@@ -280,6 +302,7 @@ class _Traffic:
     def carry_out(self, option: str) -> bool:
         """Let an option happen; returns whether anything does before time passes."""
         if option == TIME_PASSES:
+            self._chosen_at_ns = -1
             return False
         if option == END:
             self._stop()
@@ -340,9 +363,33 @@ class _Traffic:
         return self._nodes.fingerprint(
             self._cluster.brokers,
             *(under_way, leaders, self.environment.loop.time_ns()),
+            [*map(_state_of_rule, self._injector.rules())],
             *(self._losses, self._delays, self._begun, self._steps_left),
             *(self._was_offered, self._all_arrived is not None, self._heard),
         )
+
+    def choice_of(self, options: Sequence[str]) -> Choice:
+        """The choice between options; what is touched from now on belongs to the next one."""
+        line_by_name = {
+            messages[0].name: f"{messages[0].kind_name} on {line}"
+            for line, messages in self._lines.items()
+        }
+        parts = [option.partition(": ") for option in options]
+        return Choice(
+            options=options,
+            keys=[f"{what}: {line_by_name.get(name, name)}" for what, _, name in parts],
+            fingerprint=self.fingerprint(),
+            touched=self._take_touched(),
+        )
+
+    def _take_touched(self) -> Touched:
+        """The nodes that the last choice has touched; the next choice begins."""
+        now_ns = self.environment.loop.time_ns()
+        is_alone = self._arrivals == 1 and self._chosen_at_ns == now_ns
+        touched = frozenset(self._touched) if is_alone else None
+        self._touched.clear()
+        self._arrivals, self._chosen_at_ns = 0, now_ns
+        return touched
 
     # What happens
 
@@ -360,6 +407,8 @@ class _Traffic:
         del self._lines[line][0]
         if not self._lines[line]:
             del self._lines[line]
+        self._arrivals += 1
+        self._touched.add(message.receiver)
         outcome = _OUTCOMES[what]
         self._losses += outcome is not SubmitOutcome.PASS
         self._heard.add(message.sender)
@@ -370,6 +419,7 @@ class _Traffic:
                 message.receiver,
                 f"{what} {message.kind_name}",
                 message.content,
+                message.conversation,
                 is_request=message.is_request,
             )
         if not message.future.done():
@@ -377,12 +427,16 @@ class _Traffic:
 
     def _begin_step(self, name: str) -> None:
         """Make the next step of a disturbance."""
+        self._chosen_at_ns = -1
         if name not in self._begun:
             self._begun.append(name)
         step_bodies = self._steps_left[name].pop(0)
         if isinstance(step_bodies, dict):
             step_bodies = (step_bodies,)
-        self._nodes.note_everywhere(f"{name} {len(self._steps_left[name])}")
+        event_name = f"{name} {len(self._steps_left[name])}"
+        self._nodes.note_at_brokers(event_name)
+        if not all(map(_is_unnoticed, step_bodies)):
+            self._nodes.note_at_clients(event_name)
         done = self._waits_for = self.environment.loop.create_future()
         self.environment.tasks.spawn(self._perform(step_bodies, done), name=f"disturbance {name}")
 
@@ -399,8 +453,10 @@ class _Traffic:
 
     def _delay(self) -> None:
         """Let time pass while messages are on their way."""
+        self._chosen_at_ns = -1
         self._delays += 1
-        self._nodes.note_everywhere(self._delay_name)
+        self._nodes.note_at_brokers(self._delay_name)
+        self._nodes.note_at_clients(self._delay_name)
         done = self._waits_for = self.environment.loop.create_future()
         self.environment.loop.call_later(self._bounds.delay_ms / 1_000, done.set_result, None)
 
@@ -414,6 +470,23 @@ class _Traffic:
                 message.future.set_result(FaultEffect.PASS)
         if self._all_arrived is not None and not self._all_arrived.done():
             self._all_arrived.set_result(None)
+
+
+def _state_of_rule(armed_rule: ArmedRule) -> tuple[object, ...]:
+    """What a fault rule of a disturbance will do: by what it has counted, and what it holds."""
+    held = [
+        (held.crossing.point, held.crossing.source, held.crossing.target, held.crossing.content)
+        for held in armed_rule.held.values()
+    ]
+    return armed_rule.rule.id, armed_rule.matched, armed_rule.begun, armed_rule.is_disarmed, held
+
+
+def _is_unnoticed(step_body: StepBody) -> bool:
+    """Whether clients notice nothing of a step but what messages tell them: it breaks no
+    connection.
+    """
+    act = step_body.get("cluster")
+    return isinstance(act, dict) and act.get("do") == "move-leader"
 
 
 def _ordinal_of(message: HeldMessage) -> int:

@@ -24,11 +24,11 @@ def digest_of(*values: object) -> bytes:
 
 
 def digest_of_broker(broker: Broker) -> bytes:
-    """The digest of what decides about a broker at rest: its logs with producers and pending
-    verifications, and its coordinators' entries with what they owe.
+    """The digest of what a broker holds: its logs with producers and pending verifications, what
+    it knows of followers, what it is to ask coordinators, and its coordinators' entries with what
+    they owe.
 
-    At rest it handles no request and waits for no answer. What it has armed then (timers) follows
-    from these.
+    What it has armed (timers) follows from these, and from the requests that it handles.
     """
     parts: list[object] = [broker.broker_id]
     for partition, log in sorted(broker.replicas.hosted.items()):
@@ -38,11 +38,19 @@ def digest_of_broker(broker: Broker) -> bytes:
         for producer_id, entry in sorted(verifications.items()):
             parts += (producer_id, entry.producer_epoch, entry.lowest_sequence)
             parts.append(entry.supports_epoch_bump)
+    for partition, replicated_log in sorted(broker.replicas.replicated.items()):
+        parts += (str(partition), replicated_log.isr)
+        parts += [
+            (follower.broker_id, follower.log_end_offset)
+            for follower in replicated_log.followers.values()
+        ]
+    parts.append(broker.verification.queued())
     coordinator = broker.coordinator
     parts += [
         txn for _, txn in sorted((txn.transactional_id, txn) for txn in coordinator.entries())
     ]
     parts += (coordinator.withdrawn_transitions(), coordinator.sendings())
+    parts.append(coordinator.snapshot().completions_waiting)
     return digest_of(*parts)
 
 

@@ -1,19 +1,35 @@
 """The state of each node of a run, as a digest, and of the whole as one number.
 
-A node does nothing but answer what arrives. So its state follows from its arrivals in their order;
-and that of a broker at rest (no request under way, no answer awaited) from what it holds. Two runs
-whose nodes and messages have the same digests are in the same state, however they came there:
-orders that commute count once (Mazurkiewicz traces), and so do those that lead to the same.
+A node does nothing but answer what arrives. So a client's state follows from its arrivals in their
+order; and a broker's from what it holds, the requests that it handles, in the order in which they
+came, and those whose answers it awaits. Two runs whose nodes and messages have the same digests are
+in the same state, however they came there: orders that commute count once (Mazurkiewicz traces),
+and so do those that lead to the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+
+import msgspec
 
 from txnsim.broker.broker import Broker
 from txnsim.types import BrokerId
 from txnsim_lab.exploration._contents import digest_of, digest_of_broker
+
+Conversation = tuple[str, int]
+"""A request and its answer: the connection or link, and the correlation id."""
+
+
+class _Work(msgspec.Struct, eq=False):
+    """What a broker has to do."""
+
+    handled: dict[Conversation, bytes] = {}
+    """The requests that it handles, in the order of their arrival: each with a digest."""
+    awaited: dict[Conversation, bytes] = {}
+    """Its own requests whose answers have not arrived."""
+    newest: object = None
+    """When something arrived last."""
 
 
 class NodeStates:
@@ -21,35 +37,78 @@ class NodeStates:
 
     def __init__(self) -> None:
         self._digests: dict[str, bytes] = {}
-        self._under_way: Counter[str] = Counter()
-        """Node -> requests that it handles, and those whose answers it awaits."""
+        """Node -> what has arrived, in its order."""
+        self._work: dict[str, _Work] = {}
 
     def note_arrival(self, node: str, message_name: str, content: object) -> None:
         """A message has arrived at a node."""
         self._digests[node] = digest_of(self._digests.get(node, b""), message_name, content)
 
-    def note_everywhere(self, event_name: str) -> None:
-        """Something has happened to all nodes."""
-        for node, digest in self._digests.items():
-            self._digests[node] = digest_of(digest, event_name)
+    def note_at_clients(self, event_name: str) -> None:
+        """Something has happened that clients notice without a message."""
+        self._note(event_name, [node for node in self._digests if not _is_broker(node)])
 
-    def begin_work(self, node: str) -> None:
-        """A node has a request to handle, or an answer to wait for."""
-        self._under_way[node] += 1
+    def note_at_brokers(self, event_name: str) -> None:
+        """Something has happened to brokers."""
+        self._note(event_name, [node for node in self._digests if _is_broker(node)])
 
-    def end_work(self, node: str) -> None:
-        """One of these has ended."""
-        self._under_way[node] -= 1
+    def _note(self, event_name: str, nodes: list[str]) -> None:
+        for node in nodes:
+            self._digests[node] = digest_of(self._digests[node], event_name)
+
+    # The work of brokers
+
+    def begin_handling(
+        self, node: str, conversation: Conversation, message_name: str, content: object, now: object
+    ) -> None:
+        """A request has arrived at a broker, which handles it from now on."""
+        work = self._work_of(node)
+        work.handled[conversation] = digest_of(conversation[0], message_name, content, now)
+        work.newest = now
+
+    def end_handling(self, node: str, conversation: Conversation) -> None:
+        """A broker has answered a request."""
+        self._work_of(node).handled.pop(conversation, None)
+
+    def begin_awaiting(
+        self, node: str, conversation: Conversation, message_name: str, content: object
+    ) -> None:
+        """A broker has sent a request, and awaits the answer."""
+        self._work_of(node).awaited[conversation] = digest_of(message_name, content)
+
+    def end_awaiting(self, node: str, conversation: Conversation, now: object) -> None:
+        """The answer has arrived."""
+        work = self._work_of(node)
+        work.awaited.pop(conversation, None)
+        work.newest = now
+
+    def _work_of(self, node: str) -> _Work:
+        return self._work.setdefault(node, _Work())
 
     def fingerprint(self, brokers: Mapping[BrokerId, Broker], *further: object) -> int:
         """The whole state as a number of 64 bits, never 0.
 
         Args:
-            brokers: The brokers that run.
+            brokers: The brokers that run. Of one that coordinates groups its arrivals count.
             further: What belongs to the state besides: messages under way, the time.
         """
+        digests: dict[str, object] = dict(self._digests)
         for broker_id, broker in brokers.items():
+            if any(broker.groups.shards()):
+                continue
             node = f"broker/{broker_id}"
-            if self._under_way[node] <= 0 and not any(broker.groups.shards()):
-                self._digests[node] = digest_of_broker(broker)
-        return int.from_bytes(digest_of(self._digests, further), "big") or 1
+            contents, work = digest_of_broker(broker), self._work_of(node)
+            if not work.handled and not work.awaited:
+                digests[node] = self._digests[node] = contents
+            else:
+                digests[node] = (
+                    contents,
+                    [*work.handled.values()],
+                    sorted(work.awaited.values()),
+                    work.newest,
+                )
+        return int.from_bytes(digest_of(digests, further), "big") or 1
+
+
+def _is_broker(node: str) -> bool:
+    return node.startswith("broker/")

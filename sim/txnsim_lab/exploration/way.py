@@ -26,18 +26,32 @@ class Deviation(msgspec.Struct, frozen=True):
 
 
 Way = tuple[Deviation, ...]
+Touched = frozenset[str] | None
+"""The nodes that have sent or received something since the last choice; None if more than one
+message arrived, time passed, or something happened to the cluster.
+"""
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Where more than one thing may happen, or nothing more."""
+
+    options: Sequence[str]
+    """Names of what may happen; the first is what happens on a quiet network."""
+    keys: Sequence[str]
+    """The same, named in a way that is the same in equal states: without the number of messages
+    that came before.
+    """
+    fingerprint: int
+    """The state (``_node_states.NodeStates.fingerprint``)."""
+    touched: Touched
+    """What happened since the choice before."""
 
 
 class Chooser(Protocol):
     """Decides what happens next."""
 
-    def pick(self, options: Sequence[str], fingerprint: int) -> int:
-        """The index of the option that happens.
-
-        Args:
-            options: Names of what may happen; the first is what happens on a quiet network.
-            fingerprint: The state (``_node_states.NodeStates.fingerprint``).
-        """
+    def pick(self, choice: Choice) -> int:
+        """The index of the option that happens."""
 
 
 class GivenWay:
@@ -51,8 +65,9 @@ class GivenWay:
         }
         self._choice_number = 0
 
-    def pick(self, options: Sequence[str], fingerprint: int) -> int:  # noqa: ARG002 - a way knows no states
+    def pick(self, choice: Choice) -> int:
         """The index of what the way says."""
+        options = choice.options
         option_name = self._options_by_number.get(self._choice_number)
         self._choice_number += len(options) > 1
         return options.index(option_name) if option_name in options else 0

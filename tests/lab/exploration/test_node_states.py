@@ -29,9 +29,14 @@ def test_what_is_on_its_way_and_the_time_belong_to_the_state() -> None:
     assert fingerprint_of(ARRIVALS, 1) != fingerprint_of(ARRIVALS, 2)
 
 
-def test_what_happens_to_all_comes_before_what_arrives_later() -> None:
-    early, late = NodeStates(), NodeStates()
-    early.note_arrival("a", "message", 1)
-    early.note_everywhere("crash")
-    late.note_arrival("a", "message", 1)
-    assert early.fingerprint({}) != late.fingerprint({})
+def test_what_clients_notice_comes_before_what_arrives_later() -> None:
+    early, late, unnoticed = NodeStates(), NodeStates(), NodeStates()
+    for states in (early, late, unnoticed):
+        states.note_arrival("client/a", "message", 1)
+    early.note_at_clients("crash")
+    early.note_arrival("client/a", "message", 2)
+    late.note_arrival("client/a", "message", 2)
+    late.note_at_clients("crash")
+    unnoticed.note_at_brokers("crash")
+    unnoticed.note_arrival("client/a", "message", 2)
+    assert len({states.fingerprint({}) for states in (early, late, unnoticed)}) == 3

@@ -7,10 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import ConfigError
-from txnsim_lab.exploration.way import Deviation, GivenWay, marked_steps, read_way, text_of_way
+from txnsim_lab.exploration.way import (
+    Choice,
+    Deviation,
+    GivenWay,
+    marked_steps,
+    read_way,
+    text_of_way,
+)
 
 OPTION_NAMES = st.text(min_size=1).filter(lambda name: "; " not in name and not name.endswith(";"))
 WAYS = st.lists(st.builds(Deviation, st.integers(0, 999), OPTION_NAMES)).map(tuple)
+
+
+def choice_of(*options: str) -> Choice:
+    return Choice(options=options, keys=options, fingerprint=1, touched=None)
 
 
 @given(WAYS)
@@ -26,13 +37,13 @@ def test_what_is_no_way_is_refused(text: str) -> None:
 
 def test_where_a_way_says_nothing_the_network_is_quiet() -> None:
     given_way = GivenWay((Deviation(1, "b"), Deviation(2, "not there")))
-    picked = [given_way.pick(["a", "b"], 0) for _ in range(3)]
+    picked = [given_way.pick(choice_of("a", "b")) for _ in range(3)]
     assert picked == [0, 1, 0]
 
 
 def test_a_single_option_is_no_choice() -> None:
     given_way = GivenWay((Deviation(0, "b"),))
-    assert (given_way.pick(["a"], 0), given_way.pick(["a", "b"], 0)) == (0, 1)
+    assert (given_way.pick(choice_of("a")), given_way.pick(choice_of("a", "b"))) == (0, 1)
 
 
 def test_a_star_marks_the_place_of_a_deviation() -> None:
