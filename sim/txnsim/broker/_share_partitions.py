@@ -184,7 +184,7 @@ class SharePartitions:
             isinstance(state_request, Rejection)
             and state_request.error is not ErrorCode.leader_not_available
         ):
-            self._forget(led_share)
+            self._forget_share_partition(led_share)
             return state_request
         return led_share
 
@@ -231,7 +231,7 @@ class SharePartitions:
         self.trace.trace_load(led_share, loaded if isinstance(loaded, Rejection) else None)
         if isinstance(loaded, Rejection):
             refuse(loaded)
-            self._forget(led_share)
+            self._forget_share_partition(led_share)
             return
         self._archive(led_share, loaded)
         self._purgatory.touch(core.key)
@@ -381,7 +381,7 @@ class SharePartitions:
         self.trace.trace_persisting(led_share, write.state.batches, conclusion.rejection)
         self._archive(led_share, conclusion.dead_letters)
         if conclusion.rejection is not None and conclusion.rejection.error in FENCING_ERRORS:
-            self._forget(led_share)
+            self._forget_share_partition(led_share)
         elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)
         outcome.resolve(conclusion.rejection)
@@ -489,7 +489,7 @@ class SharePartitions:
                 return
             led_share = self._led.get(key)
             if led_share is not None:
-                self._forget(led_share)
+                self._forget_share_partition(led_share)
             yield 1
 
     def stop(self) -> None:
@@ -502,9 +502,9 @@ class SharePartitions:
 
     def _forget_all(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
-            self._forget(self._led[key])
+            self._forget_share_partition(self._led[key])
 
-    def _forget(self, led_share: LedShare) -> None:
+    def _forget_share_partition(self, led_share: LedShare) -> None:
         """Fence a share partition and drop it from the cache; the next fetch creates another."""
         key = led_share.core.key
         led_share.core.fence()

@@ -32,7 +32,7 @@ LANE: Final = "fetch"
 T = TypeVar("T")
 
 
-class Beside(Protocol):
+class RunBesideLoop(Protocol):
     """Runs work outside the event loop."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
@@ -71,7 +71,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How long the broker may wait for ``min_bytes``; 0: not at all."""
     min_bytes: int = 1
     max_bytes: int = FETCH_BYTES_MAX
-    beside: Beside | None = None
+    beside: RunBesideLoop | None = None
     """Runs the reading of many records; None for the event loop."""
 
 
@@ -86,7 +86,7 @@ async def fetch(
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
-    beside: Beside | None = None,
+    beside: RunBesideLoop | None = None,
 ) -> FetchResult:
     """Fetch once from a partition's leader; repeated if the leader has moved.
 

@@ -28,7 +28,7 @@ _OFFSETS_NAMED_MAX: Final = 3
 _IndexedReads = Sequence[tuple[int, Read]]
 
 
-class _Group(msgspec.Struct):
+class _SkippedGroup(msgspec.Struct):
     """What is known of a group's positions on one partition."""
 
     senders: set[str]
@@ -87,9 +87,9 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     return tuple(anomalies)
 
 
-def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
-    groups: dict[tuple[str, TopicPartition], _Group] = defaultdict(
-        lambda: _Group(set(), set(), set())
+def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
+    groups: dict[tuple[str, TopicPartition], _SkippedGroup] = defaultdict(
+        lambda: _SkippedGroup(set(), set(), set())
     )
     for index, sent in history.all_of(SentOffsets):
         group = groups[sent.group, sent.place]
@@ -112,7 +112,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
 
 
 def _unprocessed_records(
-    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
+    history: History, partition: TopicPartition, group: _SkippedGroup, reads: _IndexedReads
 ) -> dict[int, int]:
     """Offset of each unprocessed record -> index of the observation that shows that it exists."""
     delivered: set[int] = set()
@@ -141,7 +141,7 @@ def _unprocessed_records(
 
 
 def _processed_inputs(
-    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
+    history: History, partition: TopicPartition, group: _SkippedGroup, reads: _IndexedReads
 ) -> tuple[set[int], bool]:
     """The inputs that have an output, except refused or aborted ones; and whether the outputs of
     this group's transactions name their inputs on the partition.

@@ -115,7 +115,7 @@ class ExplainRoutes(Noun):
                 _explanation, partition_name=partition, repair_program=self._live_trace.program
             )
             return await self._read_live(asked_position, read)
-        return await self._do(
+        return await self._do_in_thread(
             partial(
                 _read_pieces,
                 iter([run_trace]),
@@ -141,9 +141,11 @@ class ExplainRoutes(Noun):
         return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
 
     async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
-        return await self._do(self._live_trace.make_task(self._tracer, asked_position, read))
+        return await self._do_in_thread(
+            self._live_trace.make_task(self._tracer, asked_position, read)
+        )
 
-    async def _do(self, task: Callable[[], T]) -> T:
+    async def _do_in_thread(self, task: Callable[[], T]) -> T:
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
@@ -174,7 +176,7 @@ class _LiveTraceReader:
     ) -> Callable[[], T]:
         """Work for the thread: it returns what ``read`` finds in the trace as it is now."""
         return partial(
-            self._answer,
+            self._answer_at,
             asked_position,
             read,
             newer_texts=tracer.texts(self._next_position),
@@ -184,7 +186,7 @@ class _LiveTraceReader:
             level=tracer.level.value,
         )
 
-    def _answer(
+    def _answer_at(
         self,
         asked_position: int | None,
         read: Callable[[FollowedTrace], T],

@@ -54,7 +54,7 @@ class EpochStart(NamedTuple):
     """Time of the record before; None for the first one."""
 
 
-class CoordinatorLog(msgspec.Struct):
+class CoordinatorLogReading(msgspec.Struct):
     """A partition of ``__transaction_state``, as it is read."""
 
     next_offset: int = -1
@@ -86,7 +86,7 @@ class CoordinatorLog(msgspec.Struct):
         self.complete_from, self.since_ms = offset, None
 
 
-class PartitionLog(msgspec.Struct):
+class PartitionLogReading(msgspec.Struct):
     """A partition, as it is read."""
 
     next_offset: int = -1
@@ -146,8 +146,8 @@ class DecisionReading:
         self._topic = topic
         self._progress = progress
         self._entries_per_round = entries_per_round
-        self.coordinators: Final = {number: CoordinatorLog() for number in coordinators}
-        self.logs: Final[dict[TopicPartition, PartitionLog]] = {}
+        self.coordinators: Final = {number: CoordinatorLogReading() for number in coordinators}
+        self.logs: Final[dict[TopicPartition, PartitionLogReading]] = {}
         self.unread: Final[dict[TopicPartition, str]] = {}
         """Partition -> why it could not be read."""
         self.owners: Final[dict[int, tuple[str, int]]] = {}
@@ -262,7 +262,7 @@ class DecisionReading:
         )
 
     async def _read_entries(
-        self, number: int, log: CoordinatorLog, end_offset: int, *, limit: int | None
+        self, number: int, log: CoordinatorLogReading, end_offset: int, *, limit: int | None
     ) -> None:
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
         stop_offset = end_offset if limit is None else min(end_offset, log.next_offset + limit)
@@ -278,7 +278,7 @@ class DecisionReading:
             if stop_offset < end_offset:
                 log.lacks_below(stop_offset)
 
-    def _take_entries(self, number: int, log: CoordinatorLog, batch: FetchedBatch) -> None:
+    def _take_entries(self, number: int, log: CoordinatorLogReading, batch: FetchedBatch) -> None:
         header = batch.header
         for record in () if header.is_control else read_records(batch.data):
             if record.offset < log.next_offset:
@@ -311,7 +311,7 @@ class DecisionReading:
             log.next_offset = header.last_offset + 1
             log.lacks_below(log.next_offset)
 
-    def _take_entry(self, number: int, log: CoordinatorLog, entry: _Entry) -> None:
+    def _take_entry(self, number: int, log: CoordinatorLogReading, entry: _Entry) -> None:
         held = log.held.pop(entry.transactional_id, None)
         if held is not None:
             # What was complete after the first reading may have been marked after the partition
@@ -357,7 +357,7 @@ class DecisionReading:
         log = self.logs.get(partition)
         end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
         if log is None:
-            log = await self._begin(partition, end_offset)
+            log = await self._start_of_partition_log(partition, end_offset)
         if log.next_offset >= end_offset:
             return
         async for batch in fetch_batches(self._cluster, partition, log.next_offset, end_offset):
@@ -365,7 +365,9 @@ class DecisionReading:
             if horizon_ms is not None and marker_ms is not None and marker_ms > horizon_ms:
                 return
 
-    async def _begin(self, partition: TopicPartition, end_offset: int) -> PartitionLog:
+    async def _start_of_partition_log(
+        self, partition: TopicPartition, end_offset: int
+    ) -> PartitionLogReading:
         log_start = await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
         since_ms = self._since_ms - SKEW_MS
         # -1 where nothing is as late.
@@ -373,7 +375,7 @@ class DecisionReading:
             await offset_of(self._cluster, partition, since_ms) if since_ms > 0 else log_start
         )
         leader = await self._cluster.leader(partition)
-        log = PartitionLog(
+        log = PartitionLogReading(
             next_offset=end_offset if start_offset < 0 else start_offset,
             complete_from=log_start,
             start_offset=log_start,
@@ -383,7 +385,7 @@ class DecisionReading:
         return log
 
     def _take_batch(
-        self, partition: TopicPartition, log: PartitionLog, batch: FetchedBatch
+        self, partition: TopicPartition, log: PartitionLogReading, batch: FetchedBatch
     ) -> int | None:
         """Take a batch; returns its time if it is a marker."""
         header = batch.header
@@ -443,7 +445,7 @@ class _Entry(NamedTuple):
     """None for a tombstone."""
 
 
-def _is_at_end(log: CoordinatorLog) -> bool:
+def _is_at_end(log: CoordinatorLogReading) -> bool:
     return log.next_offset >= log.first_read_end >= 0
 
 
@@ -465,7 +467,7 @@ def _batches_of_epochs(
             is_needed = False
 
 
-def _note_batch(log: PartitionLog, batch: FetchedBatch, *, is_commit: bool) -> None:
+def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: bool) -> None:
     """Keep what is needed of a batch, and the producer's epoch."""
     header = batch.header
     described = ProducerBatch(

@@ -32,7 +32,7 @@ from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.marker_payment import CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -178,7 +178,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
             if due_ms is not None:
                 break
     except ClientError:
-        if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
+        if finding.decided is None or finding.decided.decision is not PastDecision.UNKNOWN:
             return finding
         lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
         return msgspec.structs.replace(finding, decided=lacking_right)
@@ -193,7 +193,9 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     )
     return msgspec.structs.replace(
         finding,
-        decided=Decided.from_log(due_ms, markers, last_write_ms=producer.last_timestamp_ms),
+        decided=DecisionEvidence.from_log(
+            due_ms, markers, last_write_ms=producer.last_timestamp_ms
+        ),
     )
 
 

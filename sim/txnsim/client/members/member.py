@@ -376,7 +376,7 @@ class ConsumerMembership(Membership):
         if self._must_join or self._says_topics:
             await self._join()
         else:
-            await self._say(self._request())
+            await self._send_heartbeat(self._request())
 
     async def settle(self) -> None:
         self._is_out = False
@@ -386,7 +386,7 @@ class ConsumerMembership(Membership):
                 continue
             target_assignment = self._target
             self._hold(target_assignment)
-            if await self._say(self._request(owned=self._by_id(target_assignment))):
+            if await self._send_heartbeat(self._request(owned=self._by_id(target_assignment))):
                 self._confirmed = target_assignment
 
     async def _join(self) -> None:
@@ -395,7 +395,7 @@ class ConsumerMembership(Membership):
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
-        if await self._say(self._request(joining=joining, owned=owned_partitions)):
+        if await self._send_heartbeat(self._request(joining=joining, owned=owned_partitions)):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -431,7 +431,7 @@ class ConsumerMembership(Membership):
     def _with_epoch(self, epoch: int) -> GroupMetadata:
         return msgspec.structs.replace(self._now, generation=epoch)
 
-    async def _say(self, request: VersionedRequest) -> bool:
+    async def _send_heartbeat(self, request: VersionedRequest) -> bool:
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in _EXPELLED:
@@ -677,7 +677,7 @@ class Joining:
                 self._beat(), name=f"heartbeats to group {self.options.group_id}"
             )
         with self._suspend_rebalance_timeout():
-            await self._settle(until, timeout_ms)
+            await self._wait_until_assigned(until, timeout_ms)
 
     def stand_still(self) -> None:
         """Send no heartbeats until the next poll, like a process that is suspended or collects
@@ -714,7 +714,7 @@ class Joining:
         finally:
             self._polled_ms = self._cluster.clock.monotonic_ms()
 
-    async def _settle(
+    async def _wait_until_assigned(
         self, until: frozenset[TopicPartition] | None, timeout_ms: float | None
     ) -> None:
         membership = self._current_membership
@@ -791,12 +791,12 @@ class GroupMember(Joining):
             RetriableError: Not answered, assigned or ended in time.
         """
         with self._suspend_rebalance_timeout():
-            await self._settle(until, timeout_ms)
+            await self._wait_until_assigned(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
             positions = await self._find_positions(deadline, require_stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
-                fetched += await self._read(partition)
+                fetched += await self._read_partition(partition)
             return PollResult(positions=positions, fetched=tuple(fetched))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -878,7 +878,7 @@ class GroupMember(Joining):
         """The log start offset (auto.offset.reset=earliest)."""
         return await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
 
-    async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
+    async def _read_partition(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
         offsets_and_results: list[tuple[int, FetchResult]] = []
         while partition in self.positions:
             offset = self.positions[partition]

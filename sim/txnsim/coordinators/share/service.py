@@ -409,18 +409,18 @@ class ShareCoordinator:
 
     # Loading
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+    def begin_load(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """Start loading a partition that this broker leads now."""
-        self._ownership.begin_load(partition, coordinator_epoch)
+        self._ownership.begin_load(partition_index, coordinator_epoch)
 
     def read(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
         """Read the log and own its states; False if this load was cancelled meanwhile. Each step
         yields how many records it has read.
         """
         shard = ShareStateShard(
-            partition=partition,
+            partition=partition_index,
             coordinator_epoch=coordinator_epoch,
             rules=self._rules,
             updates_per_snapshot=(
@@ -432,13 +432,13 @@ class ShareCoordinator:
             return False
         if shard.load_problem is not None:
             self.load_problems_total += 1
-            _log.error("share.load-stopped", partition=partition, problem=shard.load_problem)
+            _log.error("share.load-stopped", partition=partition_index, problem=shard.load_problem)
         return True
 
-    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+    def unload(self, partition_index: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Give up a partition; arguments as for ``Ownership.unload``."""
-        self._pruned.pop(partition, None)
-        self._ownership.unload(partition, epoch)
+        self._pruned.pop(partition_index, None)
+        self._ownership.unload(partition_index, epoch)
 
     # Upkeep
 
