@@ -225,15 +225,17 @@ class SharePartitions:
         if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
         if isinstance(reset_offset, Rejection):
-            loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
+            load_outcome: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
         else:
-            loaded = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
-        self.trace.trace_load(led_share, loaded if isinstance(loaded, Rejection) else None)
-        if isinstance(loaded, Rejection):
-            refuse(loaded)
+            load_outcome = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
+        self.trace.trace_load(
+            led_share, load_outcome if isinstance(load_outcome, Rejection) else None
+        )
+        if isinstance(load_outcome, Rejection):
+            refuse(load_outcome)
             self._forget_share_partition(led_share)
             return
-        self._archive(led_share, loaded)
+        self._archive(led_share, load_outcome)
         self._purgatory.touch(core.key)
 
     async def _reset_offset(self, led_share: LedShare) -> int | Rejection:

@@ -277,14 +277,14 @@ class CoordinatorHost:
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             return self._write_once_admitted(partition_index, batch, subject, timeout_ms)
         append_batch = partial(append_coordinator, batch=batch)
-        appended = self._appends.append_admitted(
+        append_outcome = self._appends.append_admitted(
             log, Batch(append_batch), now_ms=now_ms, needs_isr=True
         )
-        if isinstance(appended, Rejection):
-            return appended.error
-        if log.high_watermark > appended.last_offset:
+        if isinstance(append_outcome, Rejection):
+            return append_outcome.error
+        if log.high_watermark > append_outcome.last_offset:
             return _NO_ERROR
-        return self._commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
+        return self._commits.wait_for_commit(log, append_outcome.last_offset, timeout_ms=timeout_ms)
 
     async def _write_once_admitted(
         self,
@@ -297,11 +297,11 @@ class CoordinatorHost:
         rejection = await self._appends.admit(subject(topic_partition), COORDINATOR)
         if rejection is not None:
             return rejection.error
-        appended = self.append(partition_index, batch)
-        if isinstance(appended, Rejection):
-            return appended.error
+        append_outcome = self.append(partition_index, batch)
+        if isinstance(append_outcome, Rejection):
+            return append_outcome.error
         replication = self.wait_for_commit(
-            partition_index, appended.last_offset, timeout_ms=timeout_ms
+            partition_index, append_outcome.last_offset, timeout_ms=timeout_ms
         )
         return _NO_ERROR if replication is None else await replication
 

@@ -167,10 +167,10 @@ class FaultRoutes(Noun):
         fate_argument = {} if fate == "pass" else {"as": fate}
         with self._input_event("release-fault", rule=rule_id, **fate_argument):
             try:
-                released = self._cluster.injector.release(rule_id, FATES[fate])
+                released_count = self._cluster.injector.release(rule_id, FATES[fate])
             except CannotStrikeError as error:
                 raise RefusedError(422, str(error)) from error
-        return Released(released=released)
+        return Released(released=released_count)
 
     @Operation(
         "get",

@@ -81,13 +81,13 @@ _END_OF_DECISION: Final = {"commit": ReportedEnd.COMMITTED, "abort": ReportedEnd
 class Application(DriverSession):
     """The application of one situation, with its target."""
 
-    def __init__(self, opened: OpenedTarget, driver: Driver) -> None:
+    def __init__(self, opened_target: OpenedTarget, driver: Driver) -> None:
         super().__init__(driver)
-        self.target = opened.target
+        self.target = opened_target.target
         self.ledger = Ledger()
         self.topic, self.partitions = TOPIC_NAME, PARTITIONS
         """Topic of the records that drivers send, and its partitions."""
-        self._opened = opened
+        self._opened = opened_target
         self.choices: list[str] = []
         """Sentences on behaviour in which the library differs from the Java client, and may."""
         self.must_strike: list[AsyncFault] = []

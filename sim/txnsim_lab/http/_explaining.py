@@ -236,9 +236,9 @@ def _read_pieces(
 
 
 def _explanation(
-    followed: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
+    followed_trace: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
-    facts = followed.facts()
+    facts = followed_trace.facts()
     verdict = judge_cluster(facts, program=repair_program)
     judged_partitions = judge_cluster(
         msgspec.structs.replace(facts, ignorance=None), program=repair_program
@@ -246,24 +246,26 @@ def _explanation(
     by_name = {partition.partition: partition for partition in judged_partitions.partitions}
     open_mismatches = tuple(
         mismatch
-        for mismatch in mismatches(judged_partitions, followed)
+        for mismatch in mismatches(judged_partitions, followed_trace)
         if partition_name in (None, mismatch.partition)
     )
     if partition_name is None:
-        partition_names = explained_partitions(followed.state, open_mismatches)[:PARTITIONS_MAX]
+        partition_names = explained_partitions(followed_trace.state, open_mismatches)[
+            :PARTITIONS_MAX
+        ]
     else:
         partition_names = [partition_name]
     return Explained(
-        at=followed.position,
+        at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed, by_name[explained_name], facts.ignorance)
+            lso_explanation(followed_trace, by_name[explained_name], facts.ignorance)
             if explained_name in by_name
-            else lso_of(followed, explained_name, program=repair_program)
+            else lso_of(followed_trace, explained_name, program=repair_program)
             for explained_name in partition_names
         ),
         open=open_mismatches,
         # The state changes while the answer is sent.
-        state=_decode_state(_encode_state(followed.state)),
+        state=_decode_state(_encode_state(followed_trace.state)),
         verdict=verdict,
-        words=picture_words(followed, facts, judged_partitions.partitions),
+        words=picture_words(followed_trace, facts, judged_partitions.partitions),
     )

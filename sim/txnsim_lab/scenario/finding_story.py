@@ -107,15 +107,15 @@ def story_of(facts: FindingFacts) -> FindingStory | NoStory:
 
 def _why_not(facts: FindingFacts) -> str:
     finding = facts.finding
-    place = f"{finding.topic}-{finding.partition}"
+    partition_name = f"{finding.topic}-{finding.partition}"
     if finding.topic in INTERNAL_TOPICS:
-        return f"{place} keeps positions of groups: a story writes records of topics only"
+        return f"{partition_name} keeps positions of groups: a story writes records of topics only"
     if finding.partition >= PARTITIONS_MAX:
-        return f"{place}: a topic of a story has {PARTITIONS_MAX} partitions at most"
+        return f"{partition_name}: a topic of a story has {PARTITIONS_MAX} partitions at most"
     if finding.state is AuditState.NO_MARKER and not finding.records and facts.is_v2:
         return (
-            f"no record of the transaction is on {place}: by transactions v2 a partition joins a"
-            " transaction with a record, and which one it was is gone"
+            f"no record of the transaction is on {partition_name}: by transactions v2 a partition"
+            " joins a transaction with a record, and which one it was is gone"
         )
     return ""
 
@@ -187,12 +187,12 @@ class _StoryWriter:
         return run
 
     def _choose_others(self) -> None:
-        others = [
+        other_partitions = [
             partition
             for partition in self.facts.other_partitions
             if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
         ]
-        self._others = others[:_OTHER_PARTITIONS_MAX]
+        self._others = other_partitions[:_OTHER_PARTITIONS_MAX]
         left_out = len(self.facts.other_partitions) - len(self._others)
         if left_out:
             self._guess(
@@ -526,13 +526,13 @@ class _StoryWriter:
 
     def _begin_transaction(self, record_count: int, *, with_others: bool = True) -> None:
         """Begin a transaction and write its records."""
-        others = self._others if with_others else []
+        other_partitions = self._others if with_others else []
         self._add_call(_PRODUCER, "begin")
-        partitions = [str(partition) for partition in (self._partition, *others)]
+        partitions = [str(partition) for partition in (self._partition, *other_partitions)]
         self._add_call(_PRODUCER, "add-partitions", partitions=partitions)
         if record_count:
             self._produce(record_count)
-        for partition in others:
+        for partition in other_partitions:
             self._written += 1
             value = f"record {self._written}"
             self._add_call(_PRODUCER, "produce", partition=str(partition), value=value)

@@ -358,7 +358,7 @@ class Recorder:
                     error=error,
                 )
             )
-        for acquired in poll_result.acquired:
+        for acquired_batches in poll_result.acquired:
             records = tuple(
                 AcquiredRecord(
                     offset=record.offset,
@@ -366,20 +366,22 @@ class Recorder:
                     key=decode_value(record.key),
                     delivery_count=delivery_count,
                 )
-                for record, delivery_count in acquired.records
+                for record, delivery_count in acquired_batches.records
             )
             self._add_observation(
                 ShareFetched(
                     **self._observer_fields(who),
-                    **_partition_fields(acquired.topic_partition),
+                    **_partition_fields(acquired_batches.topic_partition),
                     group=group,
                     isolation=isolation,
                     records=records,
-                    lock_ms=acquired.lock_ms if acquired.lock_ms >= 0 else None,
+                    lock_ms=acquired_batches.lock_ms if acquired_batches.lock_ms >= 0 else None,
                     delivery_limit=delivery_limit,
-                    leader_epoch=acquired.leader_epoch if acquired.leader_epoch >= 0 else None,
-                    outcome=Outcome.UNKNOWN if acquired.is_lost else Outcome.OK,
-                    error=code_name(acquired.error) if acquired.error else "",
+                    leader_epoch=acquired_batches.leader_epoch
+                    if acquired_batches.leader_epoch >= 0
+                    else None,
+                    outcome=Outcome.UNKNOWN if acquired_batches.is_lost else Outcome.OK,
+                    error=code_name(acquired_batches.error) if acquired_batches.error else "",
                 )
             )
 

@@ -109,28 +109,30 @@ def causes_of(plan: Plan) -> tuple[FindingCause, ...]:
     don't.
     """
     causes: list[FindingCause] = []
-    played = play(plan)
-    while played.kinds and len(causes) < CAUSES_MAX:
+    played_run = play(plan)
+    while played_run.kinds and len(causes) < CAUSES_MAX:
         best_cure: tuple[PlayedRun, _Cure] | None = None
-        for cure in _cures(plan, played.kinds):
+        for cure in _cures(plan, played_run.kinds):
             cured_run = play(cure[0])
             # Where one thing is healed the run goes on, and may meet another.
-            has_other_kinds = set(cured_run.kinds).isdisjoint(played.kinds)
-            is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(played)
+            has_other_kinds = set(cured_run.kinds).isdisjoint(played_run.kinds)
+            is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(
+                played_run
+            )
             if not is_improvement or (
                 best_cure is not None and _finding_count(cured_run) >= _finding_count(best_cure[0])
             ):
                 continue
-            if not cured_run.kinds and _is_chance(plan, cure, played.kinds):
+            if not cured_run.kinds and _is_chance(plan, cure, played_run.kinds):
                 continue
             best_cure = cured_run, cure
             if not cured_run.kinds:
                 break
         if best_cure is None:
             return ()
-        played, (plan, cause) = best_cure
+        played_run, (plan, cause) = best_cure
         causes.append(cause())
-    return () if played.kinds else tuple(causes)
+    return () if played_run.kinds else tuple(causes)
 
 
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
@@ -147,8 +149,8 @@ def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     return False
 
 
-def _finding_count(played: PlayedRun) -> int:
-    return len(played.findings)
+def _finding_count(played_run: PlayedRun) -> int:
+    return len(played_run.findings)
 
 
 def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:

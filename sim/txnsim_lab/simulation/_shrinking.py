@@ -103,8 +103,8 @@ class _Shrinking:
             return False
         self._left -= 1
         try:
-            played = play(plan)
-            if not played.kinds or not self._kinds.issuperset(played.kinds):
+            played_run = play(plan)
+            if not played_run.kinds or not self._kinds.issuperset(played_run.kinds):
                 return False
             if self._switch is not None:
                 self._left -= 1
@@ -112,7 +112,7 @@ class _Shrinking:
                     return False
         except (ConfigError, ValueError):
             return False  # no such cluster
-        self.plan, self.played = plan, played
+        self.plan, self.played = plan, played_run
         return True
 
     # What is left out

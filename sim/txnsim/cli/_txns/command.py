@@ -352,9 +352,11 @@ def settings_of(args: argparse.Namespace) -> tuple[ClientSettings, str]:
     """The client settings and bootstrap servers that ``add_connection``'s options name."""
     settings, bootstrap = ClientSettings(), None
     if args.command_config is not None:
-        settings, bootstrap, ignored = read_client_properties(args.command_config)
-        if ignored:
-            TERMINAL.warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
+        settings, bootstrap, ignored_settings = read_client_properties(args.command_config)
+        if ignored_settings:
+            TERMINAL.warn(
+                f"{args.command_config}: without effect here: {', '.join(ignored_settings)}"
+            )
     return settings, bootstrap_of(args.bootstrap_server or bootstrap)
 
 

@@ -159,9 +159,13 @@ class DecisionReading:
     @property
     def kept(self) -> int:
         """How many decisions, markers and batches are kept."""
-        batches = sum(len(own) for log in self.logs.values() for own in log.batches.values())
-        held = sum(len(log.held) for log in self.coordinators.values())
-        return self.ledger.kept_count + held + batches
+        batches = sum(
+            len(producer_batches)
+            for log in self.logs.values()
+            for producer_batches in log.batches.values()
+        )
+        held_count = sum(len(log.held) for log in self.coordinators.values())
+        return self.ledger.kept_count + held_count + batches
 
     async def read_round(self) -> int | None:
         """Read on. Returns the time before which everything has been read; None at the end.
@@ -197,8 +201,8 @@ class DecisionReading:
             self._progress(f"reading {partition}")
             end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
             await self._read_entries(number, log, end_offset, limit=None)
-            for held in log.held.values():
-                self._add_decision(held)
+            for held_decision in log.held.values():
+                self._add_decision(held_decision)
             log.held.clear()
 
     def settle(self, horizon_ms: int) -> Iterator[JudgedPlace]:
@@ -208,16 +212,16 @@ class DecisionReading:
         held_ids = {
             place.producer_id
             for log in self.coordinators.values()
-            for held in log.held.values()
-            for place in held.places
+            for held_decision in log.held.values()
+            for place in held_decision.places
         }
-        for judged in self.ledger.settle(horizon_ms, held_ids):
-            yield judged
-            log = self.logs.get(judged.place.partition)
-            if log is not None and judged.verdict.markers:
-                producer_id = judged.place.producer_id
+        for judged_place in self.ledger.settle(horizon_ms, held_ids):
+            yield judged_place
+            log = self.logs.get(judged_place.place.partition)
+            if log is not None and judged_place.verdict.markers:
+                producer_id = judged_place.place.producer_id
                 log.judged_until[producer_id] = max(
-                    log.judged_until.get(producer_id, -1), judged.verdict.markers[-1].offset
+                    log.judged_until.get(producer_id, -1), judged_place.verdict.markers[-1].offset
                 )
         self._prune()
 
@@ -286,19 +290,21 @@ class DecisionReading:
             if record.offset > log.next_offset:
                 log.lacks_below(record.offset)
             log.next_offset = record.offset + 1
-            decoded = (
+            decoded_record = (
                 None
                 if record.key is None
                 else decode_record(record.key, record.value, release_rules=LATEST_RULES)
             )
-            if decoded is None:
+            if decoded_record is None:
                 continue
-            transition = decoded if isinstance(decoded, TxnTransition) else None
+            transition = decoded_record if isinstance(decoded_record, TxnTransition) else None
             at_ms = header.max_timestamp_ms
             if transition is not None:
                 at_ms = transition.last_update_timestamp_ms
             self._take_entry(
-                number, log, _Entry(record.offset, decoded.transactional_id, at_ms, transition)
+                number,
+                log,
+                _Entry(record.offset, decoded_record.transactional_id, at_ms, transition),
             )
             if not log.epochs or log.epochs[-1].coordinator_epoch != header.leader_epoch:
                 log.epochs.append(
@@ -312,12 +318,12 @@ class DecisionReading:
             log.lacks_below(log.next_offset)
 
     def _take_entry(self, number: int, log: CoordinatorLogReading, entry: _Entry) -> None:
-        held = log.held.pop(entry.transactional_id, None)
-        if held is not None:
+        held_decision = log.held.pop(entry.transactional_id, None)
+        if held_decision is not None:
             # What was complete after the first reading may have been marked after the partition
             # was read.
             is_completed = entry.offset < log.first_read_end
-            self._add_decision(held, completed_ms=entry.at_ms if is_completed else None)
+            self._add_decision(held_decision, completed_ms=entry.at_ms if is_completed else None)
         transition = entry.transition
         if transition is None:
             return
@@ -345,9 +351,11 @@ class DecisionReading:
             ),
         )
 
-    def _add_decision(self, held: _HeldDecision, *, completed_ms: int | None = None) -> None:
-        decision = msgspec.structs.replace(held.decision, completed_ms=completed_ms)
-        for place in held.places:
+    def _add_decision(
+        self, held_decision: _HeldDecision, *, completed_ms: int | None = None
+    ) -> None:
+        decision = msgspec.structs.replace(held_decision.decision, completed_ms=completed_ms)
+        for place in held_decision.places:
             self.ledger.add_decision(place, decision)
 
     # Partitions
@@ -470,7 +478,7 @@ def _batches_of_epochs(
 def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: bool) -> None:
     """Keep what is needed of a batch, and the producer's epoch."""
     header = batch.header
-    described = ProducerBatch(
+    producer_batch = ProducerBatch(
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         producer_epoch=header.producer_epoch,
@@ -485,14 +493,14 @@ def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: boo
         log.epochs_back[header.producer_id] = newest_epoch
     log.newest_epochs[header.producer_id] = max(newest_epoch, header.producer_epoch)
     batches = log.batches.setdefault(header.producer_id, [])
-    if batches and _are_of_one_stay(batches[-1], described):
+    if batches and _are_of_one_stay(batches[-1], producer_batch):
         batches[-1] = msgspec.structs.replace(
-            described,
+            producer_batch,
             base_offset=batches[-1].base_offset,
-            record_count=batches[-1].record_count + described.record_count,
+            record_count=batches[-1].record_count + producer_batch.record_count,
         )
     else:
-        batches.append(described)
+        batches.append(producer_batch)
 
 
 def _are_of_one_stay(batch: ProducerBatch, next_batch: ProducerBatch) -> bool:

@@ -137,8 +137,8 @@ class ClassicMembership(Membership):
         while self._must_join:
             self._hold(frozenset())  # an eager member gives up all before it joins again
             self._place = "joining"
-            joined = await self._join()
-            if joined is not None and await self._sync(joined):
+            join_response = await self._join()
+            if join_response is not None and await self._sync(join_response):
                 self._must_join = False
 
     async def _look_at_topics(self) -> None:
@@ -185,18 +185,20 @@ class ClassicMembership(Membership):
             raise refusal_error("JoinGroup", options.group_id, error)
         return None
 
-    async def _sync(self, joined: Any) -> bool:
+    async def _sync(self, join_response: Any) -> bool:
         """Take the assignment of a generation; False where the next one has begun."""
         options = self._options
-        self._member_id = joined.member_id
+        self._member_id = join_response.member_id
         member = GroupMetadata(
-            generation=joined.generation_id,
-            member_id=joined.member_id,
+            generation=join_response.generation_id,
+            member_id=join_response.member_id,
             instance_id=options.instance_id,
         )
         self._led = None
-        leads = joined.leader == joined.member_id and not getattr(joined, "skip_assignment", False)
-        assignments = await self._assign(joined) if leads else {}
+        leads = join_response.leader == join_response.member_id and not getattr(
+            join_response, "skip_assignment", False
+        )
+        assignments = await self._assign(join_response) if leads else {}
         request = sync_group(options.group_id, member, assignments=assignments)
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
@@ -211,8 +213,10 @@ class ClassicMembership(Membership):
         self._hold(assigned_partitions(answer.assignment))
         return True
 
-    async def _assign(self, joined: Any) -> dict[str, bytes]:
-        topics = subscribed_topics(joined_member.metadata for joined_member in joined.members)
+    async def _assign(self, join_response: Any) -> dict[str, bytes]:
+        topics = subscribed_topics(
+            joined_member.metadata for joined_member in join_response.members
+        )
         await self._learn(topics)
         self._led = self._counts(topics)
         members = {
@@ -220,7 +224,7 @@ class ClassicMembership(Membership):
                 getattr(joined_member, "group_instance_id", None),
                 joined_member.metadata,
             )
-            for joined_member in joined.members
+            for joined_member in join_response.members
         }
         return assign_range(members, self._led)
 
@@ -894,9 +898,9 @@ class GroupMember(Joining):
             except ClientError as error:
                 if error.error != ErrorCode.offset_out_of_range:
                     raise
-                earliest = await self._earliest(partition)
+                earliest_offset = await self._earliest(partition)
                 if partition in self.positions:
-                    self.positions[partition] = earliest
+                    self.positions[partition] = earliest_offset
                 continue
             # The member gave the partition up meanwhile: it must not deliver these records.
             if partition not in self.positions:

@@ -142,9 +142,9 @@ class ShareMember(Joining):
                     for leader, epochs in sorted(epochs_by_leader.items())
                 )
             )
-        acquired = tuple(batch for answer in answers for batch in answer.acquired)
+        acquired_batches = tuple(batch for answer in answers for batch in answer.acquired)
         return ShareAnswers(
-            acquired=acquired, said=self._settle_lost(answer.said for answer in answers)
+            acquired=acquired_batches, said=self._settle_lost(answer.said for answer in answers)
         )
 
     def acknowledge(
@@ -304,14 +304,14 @@ class ShareMember(Joining):
         partition_rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
         # An answer leaves out a partition without new records.
-        acquired = tuple(
+        acquired_batches = tuple(
             self._read_acquired_records(partition, partition_rows[partition], lock_ms, epoch)
             if partition in partition_rows
             else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return ShareAnswers(
-            acquired=acquired,
+            acquired=acquired_batches,
             said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 

@@ -395,9 +395,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         """Write what regular expressions match, or what an assignor came to. If the log refuses it,
         the next heartbeat asks for it again.
         """
-        appended = await operation.run()
-        if isinstance(appended, Rejection):
-            _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
+        append_outcome = await operation.run()
+        if isinstance(append_outcome, Rejection):
+            _log.warning(
+                "group.write-refused", group=operation.group_id, reason=append_outcome.reason
+            )
 
     def _unawaited_operation(
         self,

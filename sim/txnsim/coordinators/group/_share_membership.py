@@ -461,9 +461,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                     break
                 slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
                 decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
-                appended = await self._operation(shard, "", decide).run()
-                if isinstance(appended, Rejection):
-                    _log.warning("group.write-refused", group="", reason=appended.reason)
+                append_outcome = await self._operation(shard, "", decide).run()
+                if isinstance(append_outcome, Rejection):
+                    _log.warning("group.write-refused", group="", reason=append_outcome.reason)
                 await rest_where_due(pace, len(slice_of_groups))
 
     def _decide_to_forget(

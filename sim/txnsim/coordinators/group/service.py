@@ -332,8 +332,8 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        appended = await self._deletion(shard, group_id, decide, append).run()
-        return appended if isinstance(appended, Rejection) else None
+        append_outcome = await self._deletion(shard, group_id, decide, append).run()
+        return append_outcome if isinstance(append_outcome, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
         """Answer SyncGroup; None if it will never be answered."""
@@ -746,11 +746,11 @@ class GroupCoordinator:
             lambda: _Deletion(records=decide()),
             lambda _, records: self._append_cleanup(shard, records),
         )
-        appended = await operation.run()
-        if isinstance(appended, Rejection):
-            self._note_cleanup(shard, appended)
+        append_outcome = await operation.run()
+        if isinstance(append_outcome, Rejection):
+            self._note_cleanup(shard, append_outcome)
             return 0
-        return len(appended[0].records)
+        return len(append_outcome[0].records)
 
     def _deletion(
         self,

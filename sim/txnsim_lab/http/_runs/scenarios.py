@@ -280,29 +280,29 @@ class ScenarioRoutes(Noun):
         """List every scenario that is shipped, with the declared verdict of each of its runs."""
         return [
             ScenarioView(
-                name=shipped.name,
-                aliases=shipped.aliases,
-                title=shipped.title,
-                runs=_declared_verdicts(shipped),
+                name=shipped_scenario.name,
+                aliases=shipped_scenario.aliases,
+                title=shipped_scenario.title,
+                runs=_declared_verdicts(shipped_scenario),
             )
-            for shipped in (await self._read_files(scenarios)).values()
+            for shipped_scenario in (await self._read_files(scenarios)).values()
         ]
 
     @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
     async def scenario(self, request: Request) -> ScenarioText:
         """Show a scenario: goal, method, sources, and its file."""
-        scenario_path, shipped = await self._read_files(
+        scenario_path, shipped_scenario = await self._read_files(
             partial(_shipped_scenario, str(request.path_params["name"]))
         )
         return ScenarioText(
-            name=shipped.name,
-            aliases=shipped.aliases,
-            title=shipped.title,
-            goal=shipped.goal,
-            method=shipped.method,
-            symptoms=shipped.symptoms,
-            sources=shipped.sources,
-            runs=_declared_verdicts(shipped),
+            name=shipped_scenario.name,
+            aliases=shipped_scenario.aliases,
+            title=shipped_scenario.title,
+            goal=shipped_scenario.goal,
+            method=shipped_scenario.method,
+            symptoms=shipped_scenario.symptoms,
+            sources=shipped_scenario.sources,
+            runs=_declared_verdicts(shipped_scenario),
             yaml=scenario_path.read_text("utf-8"),
         )
 
