@@ -47,7 +47,7 @@ _WARM_UP_S: Final = 3.0
 _COUNT_S: Final = 4.0
 _ONCE_PER_TRANSACTION: Final = "txn/transitions.py:to_complete"
 """Is called once in each transaction: so many of them were counted over TCP."""
-_RESPONSE_READY: Final = "server/_connection.py:RequestConnection._send"
+_RESPONSE_READY: Final = "server/_connection.py:RequestConnection._send_reply"
 """The answer is ready; the write itself comes at the end of the turn, after markers."""
 
 T = TypeVar("T")

@@ -47,7 +47,7 @@ from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
 from txnsim.wire.batch_header import BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.segments import SegmentDamage
 from txnsim_spark.scan.walk import batch_rows
 
 CACHE: Final = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks"
@@ -240,7 +240,7 @@ def _write_segment(folder: Path, data: bytes) -> int:
     return base_offset
 
 
-def _fail_on_damage(damage: Damage) -> None:
+def _fail_on_damage(damage: SegmentDamage) -> None:
     raise AssertionError(damage)
 
 

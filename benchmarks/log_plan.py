@@ -34,7 +34,7 @@ from tests.support.store_servers import S3Store
 from txnsim.storage import names
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim_spark.engine import pack_task
-from txnsim_spark.forensics.find_hanging import Reading, Search
+from txnsim_spark.forensics.find_hanging import DirectoryReader, Search
 from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import FILES_OF_TABLE, divide_evenly, shares_of
@@ -213,7 +213,7 @@ def _plan_by_source(directory: Path) -> SegmentSizes:
 
 
 def _plan_by_search(directory: Path) -> SegmentSizes:
-    reading = Reading(Search(paths=(directory,)), _no_session, lambda _: None)
+    reading = DirectoryReader(Search(paths=(directory,)), _no_session, lambda _: None)
     states = reading.states()
     tasks = divide_evenly([state.unread for state in states], core_count=CORES, may_divide=True)
     return sum(map(len, tasks)), [len(pack_task(task)) for task in tasks]

@@ -35,7 +35,7 @@ from txnsim.types import TopicPartition
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import PIECE_BYTES
-from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.segments import SegmentDamage
 from txnsim_spark.scan.walk import fragment_rows
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.session import spark_session
@@ -341,7 +341,7 @@ def _walk_segment(path: Path) -> None:
         pass
 
 
-def _fail_on_damage(damage: Damage) -> None:
+def _fail_on_damage(damage: SegmentDamage) -> None:
     raise WrongAnswerError(f"sound data is damaged: {damage}")
 
 

@@ -40,11 +40,11 @@ def is_given(variable_name: str, value: str, prefix: str = PREFIX) -> bool:
     )
 
 
-def unknown_variables(environment: Mapping[str, str]) -> str | None:
+def unknown_variables(process_variables: Mapping[str, str]) -> str | None:
     """Describe misspelt variables, one line for each; None if there are none."""
     unknown_names = [
         variable_name
-        for variable_name, value in sorted(environment.items())
+        for variable_name, value in sorted(process_variables.items())
         if is_given(variable_name, value)
         and variable_name not in OPTIONS
         and variable_name not in _OTHER_VARIABLES
@@ -66,12 +66,15 @@ def unknown_variables(environment: Mapping[str, str]) -> str | None:
 
 
 def words_of(
-    environment: Mapping[str, str], arguments: Sequence[str], *, only: Sequence[str] | None = None
+    process_variables: Mapping[str, str],
+    arguments: Sequence[str],
+    *,
+    only: Sequence[str] | None = None,
 ) -> list[str]:
     """Turns variables into command-line arguments, unless the command line already has the option.
 
     Args:
-        environment: The variables of the process.
+        process_variables: The variables of the process.
         arguments: The command line, without the program's name.
         only: The options that the command has; all of ``txnsim serve`` unless given.
 
@@ -80,7 +83,7 @@ def words_of(
     """
     given_options = {argument.partition("=")[0] for argument in arguments}
     option_words: list[str] = []
-    for variable_name, value in environment.items():
+    for variable_name, value in process_variables.items():
         if variable_name not in OPTIONS or not is_given(variable_name, value):
             continue
         flag, words_of_value = OPTIONS[variable_name]

@@ -236,7 +236,7 @@ class _Part(NamedTuple):
     is_repeated: bool = False
 
 
-class _Group:
+class _PatternGroup:
     """An open parenthesis, or the whole expression."""
 
     __slots__ = ("branches", "flags_before", "parts")
@@ -263,7 +263,7 @@ class _ExpressionParser:
         self._expression = expression
         self._at = 0
         self._flags = _Flags()
-        self._open = [_Group(self._flags)]
+        self._open = [_PatternGroup(self._flags)]
         self._names: set[str] = set()
 
     def parsed(self) -> RustExpression:
@@ -283,12 +283,12 @@ class _ExpressionParser:
             elif character == ")":
                 self._close_group()
             elif character == "^":
-                self._push("(?m:^)" if self._flags.every_line else r"\A")
+                self._push_part("(?m:^)" if self._flags.every_line else r"\A")
             elif character == "$":
-                self._push("(?m:$)" if self._flags.every_line else r"\z")
+                self._push_part("(?m:$)" if self._flags.every_line else r"\z")
             elif character == ".":
                 text = "(?s:.)" if self._flags.dot_takes_newline else "."
-                self._push(text, _INSTRUCTIONS_OF_NEGATION)
+                self._push_part(text, _INSTRUCTIONS_OF_NEGATION)
             elif character == "[":
                 self._class()
             elif character == "\\":
@@ -327,7 +327,7 @@ class _ExpressionParser:
 
     # Parts
 
-    def _push(self, text: str, instruction_count: int = 1) -> None:
+    def _push_part(self, text: str, instruction_count: int = 1) -> None:
         self._open[-1].parts.append(_Part(text, instruction_count))
 
     def _literal(self, code: int) -> None:
@@ -335,15 +335,15 @@ class _ExpressionParser:
         literal_text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
         instructions = len(chr(code).encode("utf-8", "surrogatepass"))
         if ignores_case:
-            self._push(
+            self._push_part(
                 f"(?i:{literal_text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE
             )
         else:
-            self._push(literal_text or f"[{_NOTHING}]", instructions)
+            self._push_part(literal_text or f"[{_NOTHING}]", instructions)
 
     def _parenthesis(self) -> None:
         if not self._take_if_next("?"):
-            self._open.append(_Group(self._flags))
+            self._open.append(_PatternGroup(self._flags))
         elif self._take_if_next("P<") or self._take_if_next("<"):
             name = self._take_up_to(">")
             if not name or not set(name) <= _ALNUM | {"_"}:
@@ -351,7 +351,7 @@ class _ExpressionParser:
             if name in self._names:
                 _refuse(_DUPLICATE_NAMED_CAPTURE)
             self._names.add(name)
-            self._open.append(_Group(self._flags))
+            self._open.append(_PatternGroup(self._flags))
         else:
             self._change_flags()
 
@@ -369,7 +369,7 @@ class _ExpressionParser:
                 sets = saw_flag = False
             elif char in ":)" and (sets or saw_flag):
                 if char == ":":
-                    self._open.append(_Group(self._flags))
+                    self._open.append(_PatternGroup(self._flags))
                 self._flags = flags
                 return
             else:
@@ -414,7 +414,7 @@ class _ExpressionParser:
             _refuse(_MISSING_REPEAT_ARGUMENT)
         repeated_part = open_parts.pop()
         if maximum == 0:
-            self._push("(?:)")
+            self._push_part("(?:)")
             return
         repeated_text = (
             f"(?:{repeated_part.text})" if repeated_part.is_repeated else repeated_part.text
@@ -437,7 +437,7 @@ class _ExpressionParser:
             char = self._expression[self._at]
             if char in _ASSERTIONS:
                 self._at += 1
-                self._push(_ASSERTIONS[char])
+                self._push_part(_ASSERTIONS[char])
                 return
             if self._take_if_next("Q"):
                 quoted = self._take_up_to("\\E")
@@ -578,7 +578,7 @@ class _ExpressionParser:
                 instructions += (
                     sum(member.span for member in members) // _FOLDED_CHARACTERS_PER_INSTRUCTION
                 )
-        self._push(class_text, instructions)
+        self._push_part(class_text, instructions)
 
 
 def _ascii_class(members: str, *, negated: bool) -> _Members:

@@ -25,7 +25,7 @@ from txnsim.on_demand_imports import borrowed
 from txnsim.runtime.virtual.reproducible_process import limits_of_process
 from txnsim_lab.simulation.drawing import SimulationOptions
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, quieten
-from txnsim_lab.simulation.reports import Report, examine_seed, write_report
+from txnsim_lab.simulation.reports import FindingReport, examine_seed, write_report
 from txnsim_lab.simulation.seed_batch import in_pool, row_of, without_verdict
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _SEEDS_FILE_RE: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 _CELLS_TYPE: Final = "array<struct<state:string,asked:string,outcome:string,times:bigint>>"
 
 
-class Column(NamedTuple):
+class CampaignColumn(NamedTuple):
     """A column of a campaign's table of seeds: name, type and meaning."""
 
     name: str
@@ -63,34 +63,36 @@ class Column(NamedTuple):
 
 
 TABLE_COLUMNS: Final = (
-    Column("seed", "bigint", "Of all chance in the run."),
-    Column("mode", "string", "The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`."),
-    Column(
+    CampaignColumn("seed", "bigint", "Of all chance in the run."),
+    CampaignColumn("mode", "string", "The transaction protocol: `V-`, `V+`, `TV2` or `TV2+`."),
+    CampaignColumn(
         "verdict",
         "string",
         f"`{HEALTHY_VERDICT}`, `{FOUND_VERDICT}`, or `{FAILED_VERDICT}`: the run came to no"
         " verdict.",
     ),
-    Column("anomalies", "array<string>", "What was found, each kind once."),
-    Column(
+    CampaignColumn("anomalies", "array<string>", "What was found, each kind once."),
+    CampaignColumn(
         "causes",
         "array<string>",
         "What together makes it healthy (`z27`); none where nothing known does.",
     ),
-    Column("because", "array<string>", "A sentence for each finding."),
-    Column("run_hash", "string", "Of every act, its time and its answer: equal for equal runs."),
-    Column("virtual_ms", "bigint", "How long the run was, in its own time."),
-    Column("cpu_ms", "bigint", "Processor time."),
-    Column("acts", "bigint", "How many were begun."),
-    Column("answered", "bigint", "How many came to something: no error."),
-    Column("committed", "bigint", "Commits among them."),
-    Column("struck", "bigint", "What was done to the cluster, and was possible."),
-    Column(
+    CampaignColumn("because", "array<string>", "A sentence for each finding."),
+    CampaignColumn(
+        "run_hash", "string", "Of every act, its time and its answer: equal for equal runs."
+    ),
+    CampaignColumn("virtual_ms", "bigint", "How long the run was, in its own time."),
+    CampaignColumn("cpu_ms", "bigint", "Processor time."),
+    CampaignColumn("acts", "bigint", "How many were begun."),
+    CampaignColumn("answered", "bigint", "How many came to something: no error."),
+    CampaignColumn("committed", "bigint", "Commits among them."),
+    CampaignColumn("struck", "bigint", "What was done to the cluster, and was possible."),
+    CampaignColumn(
         "places",
         _CELLS_TYPE,
         "What was exercised: state of the transaction, what was asked for, the outcome.",
     ),
-    Column("failure", "string", "Why there is no verdict; null where there is one."),
+    CampaignColumn("failure", "string", "Why there is no verdict; null where there is one."),
 )
 """Columns of the table, which has one row per seed. All except ``cpu_ms`` depend only on the
 seed.
@@ -139,7 +141,7 @@ class _CampaignHead(msgspec.Struct, frozen=True, kw_only=True):
 class ExaminedSeed(msgspec.Struct, frozen=True, kw_only=True):
     """A seed that was examined, with its files by name."""
 
-    report: Report
+    report: FindingReport
     files: dict[str, bytes]
 
 
@@ -490,7 +492,7 @@ class CampaignFolder:
             ),
         )
 
-    def examine_seeds(self, seeds: Sequence[int], examine: ExamineSeeds) -> list[Report]:
+    def examine_seeds(self, seeds: Sequence[int], examine: ExamineSeeds) -> list[FindingReport]:
         """Examine seeds in order, except those that have a report already.
 
         Raises:
@@ -512,7 +514,7 @@ class CampaignFolder:
                 folder=self._path / FINDINGS_FOLDER,
             )
         return [
-            msgspec.json.decode(report_file.read_bytes(), type=Report)
+            msgspec.json.decode(report_file.read_bytes(), type=FindingReport)
             for report_file in report_files.values()
         ]
 

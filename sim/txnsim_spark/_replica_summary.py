@@ -13,7 +13,7 @@ from txnsim.storage.regular_file import RegularFile
 from txnsim.wire.batch import read_control_record
 
 
-class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaOpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction without an end in this replica."""
 
     producer_id: int
@@ -35,7 +35,7 @@ class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
     """First offset of the oldest segment."""
     end_offset: int
     """Offset after the last sound batch."""
-    open_transactions: tuple[OpenTransaction, ...]
+    open_transactions: tuple[ReplicaOpenTransaction, ...]
     """The transactions that are still open, by first offset."""
     torn: TornTail | None = None
     """The data that a broker would cut off; later data, also in later segments, is not counted."""
@@ -74,7 +74,7 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
     )
 
 
-def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
+def _transactions_open_before(directory: Path, offset: int) -> dict[int, ReplicaOpenTransaction]:
     """Transactions that began in segments which are deleted by now, from the snapshot there."""
     snapshot_path = directory / names.Suffix.SNAPSHOT.file_name(offset)
     try:
@@ -82,7 +82,7 @@ def _transactions_open_before(directory: Path, offset: int) -> dict[int, OpenTra
     except (OSError, CorruptLogRecordError):
         return {}  # a broker goes on without it, too
     return {
-        producer_entry.producer_id: OpenTransaction(
+        producer_entry.producer_id: ReplicaOpenTransaction(
             producer_id=producer_entry.producer_id,
             producer_epoch=producer_entry.producer_epoch,
             first_offset=producer_entry.txn_first_offset,
@@ -97,7 +97,7 @@ class _BatchWalk:
 
     __slots__ = ("batches", "bytes", "end_offset", "open")
 
-    def __init__(self, offset: int, open_transactions: dict[int, OpenTransaction]) -> None:
+    def __init__(self, offset: int, open_transactions: dict[int, ReplicaOpenTransaction]) -> None:
         self.batches = 0
         self.bytes = 0
         self.end_offset = offset
@@ -118,7 +118,7 @@ class _BatchWalk:
             and header.is_transactional
             and header.producer_id not in self.open
         ):
-            self.open[header.producer_id] = OpenTransaction(
+            self.open[header.producer_id] = ReplicaOpenTransaction(
                 producer_id=header.producer_id,
                 producer_epoch=header.producer_epoch,
                 first_offset=header.base_offset,

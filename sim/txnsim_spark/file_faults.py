@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim_spark.options import FORMAT, KafkaLogError, KafkaLogOptions
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 from txnsim_spark.stores.uris import refuse_outage
 
 IGNORE_MISSING: Final = "ignoreMissingFiles"
@@ -51,7 +51,7 @@ class CorruptLogFileError(LogFileError):
     condition = "KAFKA_LOG_CORRUPT_FILE"
 
 
-def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions) -> None:
+def refuse_damage(segment: SegmentFile, damage: SegmentDamage, options: KafkaLogOptions) -> None:
     """Refuse a segment that has lost records, unless the options ignore that.
 
     Args:

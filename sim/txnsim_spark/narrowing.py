@@ -50,7 +50,7 @@ _MIRRORED: Final = {
 }
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
     """What a scan wants of a table's rows; None for no bound."""
 
     topics: frozenset[str] | None = None
@@ -60,9 +60,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     time_min_ms: int | None = None
     time_max_ms: int | None = None
 
-    def both(self, other: Bounds) -> Bounds:
+    def both(self, other: RowBounds) -> RowBounds:
         """The bounds of rows that are within both."""
-        return Bounds(
+        return RowBounds(
             topics=_common(self.topics, other.topics),
             partitions=_common(self.partitions, other.partitions),
             offset_min=_largest(self.offset_min, other.offset_min),
@@ -71,9 +71,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
             time_max_ms=_smallest(self.time_max_ms, other.time_max_ms),
         )
 
-    def either(self, other: Bounds) -> Bounds:
+    def either(self, other: RowBounds) -> RowBounds:
         """The bounds of rows that are within one of them, or both."""
-        return Bounds(
+        return RowBounds(
             topics=_union(self.topics, other.topics),
             partitions=_union(self.partitions, other.partitions),
             offset_min=_if_both(min, self.offset_min, other.offset_min),
@@ -88,7 +88,7 @@ class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
 
     columns: frozenset[str] | None
     """None for all of them."""
-    bounds: Bounds
+    bounds: RowBounds
 
     def either(self, other: TableNeed) -> TableNeed:
         return TableNeed(
@@ -191,7 +191,7 @@ def _scans_below(node: Any, above: Sequence[Any]) -> Iterator[tuple[str, TableNe
 
 def _need_of_scan(table: str, above: Sequence[Any]) -> TableNeed:
     """What a scan is wanted for, by the filters above it and the node above these."""
-    bounds = Bounds()
+    bounds = RowBounds()
     for node in above:
         if _kind(node) == "Filter":
             bounds = bounds.both(_bounds_of(table, node.condition()))
@@ -204,7 +204,7 @@ def _need_of_scan(table: str, above: Sequence[Any]) -> TableNeed:
     return TableNeed(columns=columns, bounds=bounds)
 
 
-def _bounds_of(table: str, condition: Any) -> Bounds:
+def _bounds_of(table: str, condition: Any) -> RowBounds:
     """The bounds that a condition implies."""
     kind = _kind(condition)
     if kind == "And":
@@ -212,46 +212,46 @@ def _bounds_of(table: str, condition: Any) -> Bounds:
     if kind == "In":
         values = [_literal(item) for item in _items(condition.list())]
         name = _column(condition.value())
-        return _bounds_of_values(name, values) if None not in values else Bounds()
+        return _bounds_of_values(name, values) if None not in values else RowBounds()
     if kind == "InSet":
         values = [_value(item) for item in _items(condition.hset().toSeq())]
         return _bounds_of_values(_column(condition.child()), values)
     if kind not in ("EqualTo", *_MIRRORED):
-        return Bounds()
+        return RowBounds()
     name, value = _column(condition.left()), _literal(condition.right())
     if name is None:
         name, value = _column(condition.right()), _literal(condition.left())
         kind = _MIRRORED.get(kind, kind)
     if value is None:
-        return Bounds()
+        return RowBounds()
     if kind == "EqualTo":
         return _bounds_of_values(name, [value]).both(_bounds_of_number(table, name, kind, value))
     return _bounds_of_number(table, name, kind, value)
 
 
-def _bounds_of_values(name: str | None, values: Sequence[object]) -> Bounds:
+def _bounds_of_values(name: str | None, values: Sequence[object]) -> RowBounds:
     match name:
         case "topic":
-            return Bounds(topics=frozenset(map(str, values)))
+            return RowBounds(topics=frozenset(map(str, values)))
         case "partition":
-            return Bounds(partitions=frozenset(int(str(value)) for value in values))
-    return Bounds()
+            return RowBounds(partitions=frozenset(int(str(value)) for value in values))
+    return RowBounds()
 
 
-def _bounds_of_number(table: str, name: str | None, kind: str, value: object) -> Bounds:
+def _bounds_of_number(table: str, name: str | None, kind: str, value: object) -> RowBounds:
     """The bounds of a comparison with a number; a time is in milliseconds or microseconds."""
     if not isinstance(value, int):
-        return Bounds()
+        return RowBounds()
     is_lower, is_upper = kind in {*_LOWER, "EqualTo"}, kind in {*_UPPER, "EqualTo"}
     if name in OFFSET_COLUMNS.get(table, ()):
-        return Bounds(
+        return RowBounds(
             offset_min=value if is_lower else None, offset_max=value if is_upper else None
         )
     time_column = TIME_COLUMNS.get(table)
     if time_column is None or name not in (time_column, time_column.removesuffix("_ms")):
-        return Bounds()
+        return RowBounds()
     time_ms = value if name == time_column else value // 1_000
-    return Bounds(
+    return RowBounds(
         time_min_ms=time_ms if is_lower else None, time_max_ms=time_ms if is_upper else None
     )
 
@@ -284,7 +284,7 @@ def _value(value: Any) -> object | None:
 
 
 def _options_of(
-    table: str, bounds: Bounds, paths: Iterable[str], given: Mapping[str, str]
+    table: str, bounds: RowBounds, paths: Iterable[str], given: Mapping[str, str]
 ) -> dict[str, str]:
     """The options that leave out what no scan wants. Names that no directory has are left to the
     filters: as an option they would be refused.
@@ -305,7 +305,7 @@ def _options_of(
     }
 
 
-def _options_of_places(bounds: Bounds, paths: Sequence[Path]) -> dict[str, str]:
+def _options_of_places(bounds: RowBounds, paths: Sequence[Path]) -> dict[str, str]:
     has_names = bounds.topics is not None or bounds.partitions is not None
     has_offsets = bounds.offset_min is not None or bounds.offset_max is not None
     if not has_names and not has_offsets:

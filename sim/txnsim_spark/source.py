@@ -247,7 +247,7 @@ class KafkaLogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        return _read(partition, self._options, self._schema, self._scope, self._stores)
+        return _read_task(partition, self._options, self._schema, self._scope, self._stores)
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -340,7 +340,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         options = self._options
-        return _read(
+        return _read_task(
             partition,
             options,
             self._schema,
@@ -391,15 +391,15 @@ class RefusingReader(DataSourceStreamReader):
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _raise_reason(self, *_: Any, **__: Any) -> NoReturn:
         raise KafkaLogError(self._reason).shown_by_spark()
 
     # A new query asks the first; one that goes on from its checkpoint the second, or the third
     # where its last batch was not written.
-    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815 - Spark's names
+    initialOffset = latestOffset = partitions = read = _raise_reason  # noqa: N815 - Spark's names
 
 
-def _read(
+def _read_task(
     task: InputPartition,
     options: KafkaLogOptions,
     schema: pa.Schema,

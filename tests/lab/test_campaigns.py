@@ -20,7 +20,7 @@ from txnsim_lab.campaigns import (
     table_schema,
 )
 from txnsim_lab.simulation.drawing import SimulationOptions
-from txnsim_lab.simulation.reports import Report
+from txnsim_lab.simulation.reports import FindingReport
 
 STOPPED = "stopped"
 
@@ -127,7 +127,7 @@ def test_the_first_seed_of_each_kind_is_looked_at_once(tmp_path: Path) -> None:
     def examine(seeds: Sequence[int]) -> Iterator[ExaminedSeed]:
         for seed in seeds:
             examined_seeds.append(seed)
-            report = Report(seed=seed, kinds=("torn",), because=(), causes=(), files=())
+            report = FindingReport(seed=seed, kinds=("torn",), because=(), causes=(), files=())
             yield ExaminedSeed(report=report, files={f"seed-{seed}.yaml": b"name: torn"})
 
     (first_report,) = folder.examine_seeds([3], examine)

@@ -24,7 +24,7 @@ from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
-from txnsim.client.requests import ClientApi, NewTopic, Row, asks, per_topic
+from txnsim.client.requests import ClientApi, MessageRow, NewTopic, asks, per_topic
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.replica.read_replicas import RACK_SELECTOR
@@ -157,7 +157,7 @@ async def _ask(
 ) -> Any:
     """The response to a Fetch of the partition; of a session's partitions without a topic id."""
     partitions = [] if topic_id is None else [PARTITION]
-    row = Row(
+    row = MessageRow(
         "FetchPartition",
         partition=PARTITION.partition,
         current_leader_epoch=leader_epoch,

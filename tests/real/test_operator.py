@@ -24,7 +24,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.client.producer import Producer
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
 from txnsim.verdict.reader_standing import Cause
 
@@ -71,7 +71,11 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
     (finding,) = (await survey(admin, now_ms=now_ms, partitions=[topic_partition])).hanging
     repairs = await asyncio.gather(*(repair(admin, finding, now_ms=now_ms) for _ in range(2)))
     outcomes = {repaired.outcome for repaired in repairs}
-    assert outcomes <= {Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS}
+    assert outcomes <= {
+        Outcome.REPAIRED,
+        Outcome.ENDED_TWICE,
+        Outcome.NO_LONGER_HANGS,
+    }
     assert outcomes != {Outcome.REPAIRED}
     end = await admin.offset_of(topic_partition, LATEST_TIMESTAMP)
     markers = end - 1  # behind the ghost's record
@@ -180,9 +184,9 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         )
 
 
-@pytest.mark.parametrize("wanted", [Decision.COMMITTED, Decision.ABORTED])
+@pytest.mark.parametrize("wanted", [PastDecision.COMMITTED, PastDecision.ABORTED])
 async def test_a_lingering_transaction_is_ended_by_its_identity(
-    cluster: Cluster, admin: Admin, name: str, wanted: Decision
+    cluster: Cluster, admin: Admin, name: str, wanted: PastDecision
 ) -> None:
     """Begun in the flow of the cluster's level; ended once, and refused of any other identity."""
     await admin.create_topic(name, partitions=2)
@@ -200,7 +204,7 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
     assert prospect.outcome is EndOutcome.WOULD_END
     assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
     assert (await end(admin, prospect, wanted)).outcome is EndOutcome.ENDED
-    expected = [b"prepared"] * 2 if wanted is Decision.COMMITTED else []
+    expected = [b"prepared"] * 2 if wanted is PastDecision.COMMITTED else []
     assert await values(cluster, name, partitions=2) == expected
     assert (await look_at(admin, identity, wanted)).outcome is EndOutcome.WAS_ENDED
 

@@ -33,7 +33,7 @@ from txnsim.security.options import ClientTls, TlsFiles
 from txnsim.server.security_demo import Authority
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 
@@ -113,7 +113,7 @@ async def front_of(
     """
     running, peer_port = kafka
     environment = real_environment(seed=1)
-    peers = tuple(Endpoint(node, "127.0.0.1", port) for node, port in running.peers.items())
+    peers = tuple(NodeAddress(node, "127.0.0.1", port) for node, port in running.peers.items())
     options = ProxyOptions(
         bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port, **more
     )

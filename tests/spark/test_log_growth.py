@@ -34,7 +34,7 @@ from txnsim_spark.log_query import RowScope
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import FILES_OF_TABLE, shares_of
 from txnsim_spark.scan.segment_examination import _cut_of
-from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
+from txnsim_spark.scan.segments import Replica, SegmentDamage, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
 
@@ -368,7 +368,7 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
     """Nothing of it is behind a recovery point, so CRCs are computed; those of what is new."""
     computed: list[int] = []
 
-    def counted_cut(segment: SegmentFile) -> Damage | None:
+    def counted_cut(segment: SegmentFile) -> SegmentDamage | None:
         computed.append(segment.size - segment.sound_to)
         return _cut_of(segment)
 

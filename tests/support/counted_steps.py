@@ -19,7 +19,7 @@ from txnsim.runtime.clock import LoopClock
 _ROOT: Final = f"{Path(txnsim.__file__).parent}/"
 _OF_THE_WORLD: Final = ("runtime/", "client/")
 """Folders whose code is no work of a broker: sockets, time, and clients."""
-_CALLBACKS: Final = (asyncio.Handle._run.__code__, LoopClock._fire.__code__)
+_CALLBACKS: Final = (asyncio.Handle._run.__code__, LoopClock._run_callback.__code__)
 """Where a callback begins: at the loop, or at the cluster's clock, which yields between timers."""
 _TESTS: Final = str(Path(__file__).parents[1])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from txnsim_spark.engine import Engine, EngineKind
-from txnsim_spark.soundness.verify import Plan, verify
+from txnsim_spark.soundness.verify import VerificationPlan, verify
 from txnsim_spark.soundness.violations import Violation
 
 
@@ -17,5 +17,5 @@ def local_engine() -> Engine:
     return Engine(no_session, lambda _: None, is_alone=True)
 
 
-def verify_here(planned: Plan) -> list[Violation]:
+def verify_here(planned: VerificationPlan) -> list[Violation]:
     return list(verify(local_engine(), planned, EngineKind.HERE))

@@ -16,7 +16,7 @@ from txnsim.group.streams.commands import StreamsHeartbeat, StreamsOutcome, Stre
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.group.streams.tasks import Task, Tasks
-from txnsim.group.streams.topology import Status, Subtopology, TopicInfo
+from txnsim.group.streams.topology import Subtopology, TopicInfo, TopologyStatus
 from txnsim.metadata.group_configs import GroupIntervals, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
 from txnsim.wire.codec import run_to_end
@@ -210,7 +210,7 @@ def heartbeat(
     )
 
 
-def codes(reply: StreamsReply) -> list[Status]:
+def codes(reply: StreamsReply) -> list[TopologyStatus]:
     """The statuses of an answer."""
     return [status for status, _ in reply.statuses]
 

@@ -13,7 +13,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 
 HANGING = JudgedTransaction(
@@ -30,7 +30,7 @@ HANGING = JudgedTransaction(
     ),
     verdict=OpenTxnStatus.HANGING,
     reason="no coordinator knows producer id 7",
-    decided=Decided(decision=Decision.COMMITTED, because="so it is"),
+    decided=DecisionEvidence(decision=PastDecision.COMMITTED, because="so it is"),
 )
 
 

@@ -135,7 +135,9 @@ def _accepted_versions(
     return ranges
 
 
-def _advertised_versions(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def _advertised_versions(
+    accepted_versions: Mapping[int, tuple[int, int]],
+) -> dict[int, tuple[int, int]]:
     """The versions that ApiVersions lists; lower than the accepted ones only for Produce
     (KAFKA-18659).
     """
@@ -144,17 +146,17 @@ def _advertised_versions(accepted: Mapping[int, tuple[int, int]]) -> dict[int, t
             REFERENCE.api_versions[api_key][0] if api_key in REFERENCE.refused_below else lowest,
             highest,
         )
-        for api_key, (lowest, highest) in accepted.items()
+        for api_key, (lowest, highest) in accepted_versions.items()
     }
 
 
 def _build_table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
-    accepted = _accepted_versions(release, unstable=unstable, telemetry=telemetry)
+    accepted_versions = _accepted_versions(release, unstable=unstable, telemetry=telemetry)
     return ApiTable(
         listener=CLIENT_LISTENER,
-        handlers={api_key: HANDLERS[api_key] for api_key in accepted},
-        accepted=accepted,
-        advertised=_advertised_versions(accepted),
+        handlers={api_key: HANDLERS[api_key] for api_key in accepted_versions},
+        accepted=accepted_versions,
+        advertised=_advertised_versions(accepted_versions),
     )
 
 

@@ -150,7 +150,9 @@ class DeadLetters:
             remaining = letters[letter_index:]
             copied_records = _CopiedRecords({}, remaining[-1].last_offset)
             if self._configs(group_id).copies_records:
-                copied_records = await self._read(group_id, source, remaining, offset, pace)
+                copied_records = await self._read_source_records(
+                    group_id, source, remaining, offset, pace
+                )
             pieces, last_offset = await self._letter_records(
                 group_id, source, remaining, offset, copied_records, pace
             )
@@ -216,7 +218,7 @@ class DeadLetters:
                 await rest_where_due(pace, 2)
         return pieces, last_offset
 
-    async def _write_batch(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
+    async def _write_batch(self, group_id: str, partition_index: int, pieces: list[bytes]) -> bool:
         """Whether the batch was written; retries errors that may pass."""
         now_ms = self._clock.now_ms()
         batch = pack_batch(
@@ -234,7 +236,7 @@ class DeadLetters:
         )
         attempts = 0
         while self.can_send(group_id):
-            error = await self._write(group_id, partition, batch)
+            error = await self._send_letters(group_id, partition_index, batch)
             if not error:
                 return True
             attempts += 1
@@ -244,7 +246,7 @@ class DeadLetters:
             await self._pause(int(min(pause_ms, BACKOFF_MAX_MS)))
         return False
 
-    async def _write(self, group_id: str, partition: int, batch: bytes) -> ErrorCode:
+    async def _send_letters(self, group_id: str, partition_index: int, batch: bytes) -> ErrorCode:
         """Send a batch to the topic's leader, after the requests that are already on their way
         there.
         """
@@ -261,9 +263,9 @@ class DeadLetters:
             return (
                 ErrorCode.topic_already_exists
                 if new_topic.name not in self._image.topics
-                else (await self._write(group_id, partition, batch))
+                else (await self._send_letters(group_id, partition_index, batch))
             )
-        topic_partition = TopicPartition(topic.name, partition % len(topic.partitions))
+        topic_partition = TopicPartition(topic.name, partition_index % len(topic.partitions))
         leader = self._leader_of(topic_partition)
         if leader is None:
             return ErrorCode.not_leader_or_follower
@@ -294,7 +296,7 @@ class DeadLetters:
 
     # Parts: what is copied
 
-    async def _read(
+    async def _read_source_records(
         self,
         group_id: str,
         source: TopicPartition,

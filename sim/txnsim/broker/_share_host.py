@@ -155,9 +155,9 @@ class ShareHost(CoordinatorHost):
 
     # Log
 
-    async def _delete_records(self, partition: int, offset: int) -> Rejection | None:
+    async def _delete_records(self, partition_index: int, offset: int) -> Rejection | None:
         """Delete the records below an offset, on all replicas."""
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         if log is None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,
@@ -166,7 +166,7 @@ class ShareHost(CoordinatorHost):
         log_start = self._deletions.delete(log, offset)
         if isinstance(log_start, Rejection):
             return log_start
-        topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition)
+        topic_partition = TopicPartition(SHARE_STATE_TOPIC, partition_index)
         outcomes = await self._deletions.wait(
             {topic_partition: log_start}, timeout_ms=PRUNING_TIMEOUT_MS
         )

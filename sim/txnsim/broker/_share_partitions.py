@@ -184,7 +184,7 @@ class SharePartitions:
             isinstance(state_request, Rejection)
             and state_request.error is not ErrorCode.leader_not_available
         ):
-            self._forget(led_share)
+            self._forget_share_partition(led_share)
             return state_request
         return led_share
 
@@ -225,15 +225,17 @@ class SharePartitions:
         if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
         if isinstance(reset_offset, Rejection):
-            loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
+            load_outcome: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset_offset)
         else:
-            loaded = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
-        self.trace.trace_load(led_share, loaded if isinstance(loaded, Rejection) else None)
-        if isinstance(loaded, Rejection):
-            refuse(loaded)
-            self._forget(led_share)
+            load_outcome = core.load(share_state, reset_offset, self.settings_of(core.key.group_id))
+        self.trace.trace_load(
+            led_share, load_outcome if isinstance(load_outcome, Rejection) else None
+        )
+        if isinstance(load_outcome, Rejection):
+            refuse(load_outcome)
+            self._forget_share_partition(led_share)
             return
-        self._archive(led_share, loaded)
+        self._archive(led_share, load_outcome)
         self._purgatory.touch(core.key)
 
     async def _reset_offset(self, led_share: LedShare) -> int | Rejection:
@@ -381,7 +383,7 @@ class SharePartitions:
         self.trace.trace_persisting(led_share, write.state.batches, conclusion.rejection)
         self._archive(led_share, conclusion.dead_letters)
         if conclusion.rejection is not None and conclusion.rejection.error in FENCING_ERRORS:
-            self._forget(led_share)
+            self._forget_share_partition(led_share)
         elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)
         outcome.resolve(conclusion.rejection)
@@ -489,7 +491,7 @@ class SharePartitions:
                 return
             led_share = self._led.get(key)
             if led_share is not None:
-                self._forget(led_share)
+                self._forget_share_partition(led_share)
             yield 1
 
     def stop(self) -> None:
@@ -502,9 +504,9 @@ class SharePartitions:
 
     def _forget_all(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
-            self._forget(self._led[key])
+            self._forget_share_partition(self._led[key])
 
-    def _forget(self, led_share: LedShare) -> None:
+    def _forget_share_partition(self, led_share: LedShare) -> None:
         """Fence a share partition and drop it from the cache; the next fetch creates another."""
         key = led_share.core.key
         led_share.core.fence()

@@ -137,30 +137,32 @@ class SharePersister:
             pending_commands.append(pending_command)
         self._pauses.clear()
         for pending_command in pending_commands:
-            self._fail(pending_command, ErrorCode.coordinator_not_available, _STOPPED)
+            self._fail_command(pending_command, ErrorCode.coordinator_not_available, _STOPPED)
 
     # Requests: one answer for each command, in their order
 
     def initialize(
         self, commands: Iterable[InitializeShareState]
     ) -> list[Pending[ShareStateError]]:
-        return self._ask(INITIALIZE_SHARE_GROUP_STATE, commands)
+        return self._queue_new_commands(INITIALIZE_SHARE_GROUP_STATE, commands)
 
     def read(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareState]]:
-        return self._ask(READ_SHARE_GROUP_STATE, commands)
+        return self._queue_new_commands(READ_SHARE_GROUP_STATE, commands)
 
     def write(self, commands: Iterable[WriteShareState]) -> list[Pending[ShareStateError]]:
-        return self._ask(WRITE_SHARE_GROUP_STATE, commands)
+        return self._queue_new_commands(WRITE_SHARE_GROUP_STATE, commands)
 
     def delete(self, commands: Iterable[DeleteShareState]) -> list[Pending[ShareStateError]]:
-        return self._ask(DELETE_SHARE_GROUP_STATE, commands)
+        return self._queue_new_commands(DELETE_SHARE_GROUP_STATE, commands)
 
     def summarize(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareStateSummary]]:
-        return self._ask(READ_SHARE_GROUP_STATE_SUMMARY, commands)
+        return self._queue_new_commands(READ_SHARE_GROUP_STATE_SUMMARY, commands)
 
     # Parts
 
-    def _ask(self, api_key: int, commands: Iterable[ShareCommand]) -> list[Pending[Any]]:
+    def _queue_new_commands(
+        self, api_key: int, commands: Iterable[ShareCommand]
+    ) -> list[Pending[Any]]:
         pending_commands = [
             _PendingCommand(api_key, command, Pending(self._tasks)) for command in commands
         ]
@@ -189,9 +191,9 @@ class SharePersister:
                     pending_command
                 )
         for broker_and_api in tuple(self._waiting):
-            self._send(broker_and_api)
+            self._send_group_requests(broker_and_api)
 
-    def _send(self, broker_and_api: tuple[BrokerId, int]) -> None:
+    def _send_group_requests(self, broker_and_api: tuple[BrokerId, int]) -> None:
         """Send one request for each group with commands for a broker, unless requests are in flight
         to it.
         """
@@ -241,12 +243,12 @@ class SharePersister:
             for pending_command in pending_commands:
                 self._handle_failure(pending_command, reply.error)
                 yield _ELEMENTS_PER_ANSWER
-        self._send(broker_and_api)
+        self._send_group_requests(broker_and_api)
 
     def _resolve_answer(self, pending_command: _PendingCommand, answer: ShareAnswer | None) -> None:
         if answer is None:
             error = ErrorCode.unknown_server_error
-            self._fail(
+            self._fail_command(
                 pending_command,
                 error,
                 f"Error in {self._request_words(pending_command)} RPC. It is not answered.",
@@ -261,7 +263,7 @@ class SharePersister:
         elif error in _RETRIED:
             self._retry_later(pending_command, error)
         else:
-            self._fail(
+            self._fail_command(
                 pending_command,
                 error,
                 f"Error in {self._request_words(pending_command)} RPC."
@@ -271,7 +273,7 @@ class SharePersister:
     def _handle_failure(self, pending_command: _PendingCommand, failure: BaseException) -> None:
         match failure:
             case PeerAnsweredError():
-                self._fail(
+                self._fail_command(
                     pending_command,
                     ErrorCode(failure.error),
                     f"Error in {self._request_words(pending_command)} RPC.",
@@ -307,10 +309,10 @@ class SharePersister:
             failure_text = (
                 f"Error in {failed_step}. Exhausted max retries to {task_words} without success."
             )
-            self._fail(pending_command, error, failure_text)
+            self._fail_command(pending_command, error, failure_text)
             return
         if self._is_stopped:
-            self._fail(pending_command, error, _STOPPED)
+            self._fail_command(pending_command, error, _STOPPED)
             return
         pause_ms = BACKOFF_MS * 2**attempt_count * self._draw(1 - JITTER, 1 + JITTER)
 
@@ -322,7 +324,9 @@ class SharePersister:
             int(min(pause_ms, BACKOFF_MAX_MS)), ask_again
         )
 
-    def _fail(self, pending_command: _PendingCommand, error: ErrorCode, message: str) -> None:
+    def _fail_command(
+        self, pending_command: _PendingCommand, error: ErrorCode, message: str
+    ) -> None:
         _, answer_class = _REQUESTS[pending_command.api_key]
         pending_command.answer.resolve(
             answer_class(key=pending_command.command.key, error=error, message=message)

@@ -75,15 +75,17 @@ class HostedCoordinator(Protocol):
         broker runs.
         """
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+    def begin_load(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """Begin to load the partition, which the broker leads now."""
 
     def read(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Iterator[int]:
         """Read the partition's log step by step."""
 
-    def unload(self, partition: int, coordinator_epoch: CoordinatorEpoch | None = None) -> None:
+    def unload(
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch | None = None
+    ) -> None:
         """Forget the partition, which the broker no longer leads."""
 
 
@@ -237,23 +239,23 @@ class CoordinatorHost:
     # Log
 
     def admit(
-        self, partition: int, subject: Callable[[TopicPartition], Subject]
+        self, partition_index: int, subject: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
         """Check before records are appended; None where nothing can delay or refuse them."""
         gate = self._appends.gate
         if (
             not (gate.fault_points.network.interceptor.is_armed or gate.disk.is_full)
-            or partition not in self._led
+            or partition_index not in self._led
         ):
             return None
-        topic_partition = TopicPartition(self._topic, partition)
+        topic_partition = TopicPartition(self._topic, partition_index)
         return self._appends.admit(subject(topic_partition), COORDINATOR)
 
     def append(
-        self, partition: int, batch: bytes, *, guard: int = SENTINEL
+        self, partition_index: int, batch: bytes, *, guard: int = SENTINEL
     ) -> Appended | Rejection:
         """Append a batch to a partition that this broker leads."""
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         if log is None:
             return _NOT_LED
         append_batch = partial(append_coordinator, batch=batch, guard=guard)
@@ -261,7 +263,7 @@ class CoordinatorHost:
 
     def write(
         self,
-        partition: int,
+        partition_index: int,
         batch: bytes,
         *,
         subject: Callable[[TopicPartition], Subject],
@@ -269,62 +271,64 @@ class CoordinatorHost:
         now_ms: int,
     ) -> ErrorCode | Awaitable[ErrorCode]:
         """Append a batch and wait for replication. Return the error code, or an awaitable of it."""
-        log, gate = self._led.get(partition), self._appends.gate
+        log, gate = self._led.get(partition_index), self._appends.gate
         if log is None:
             return _NOT_LED.error
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
-            return self._write_once_admitted(partition, batch, subject, timeout_ms)
+            return self._write_once_admitted(partition_index, batch, subject, timeout_ms)
         append_batch = partial(append_coordinator, batch=batch)
-        appended = self._appends.append_admitted(
+        append_outcome = self._appends.append_admitted(
             log, Batch(append_batch), now_ms=now_ms, needs_isr=True
         )
-        if isinstance(appended, Rejection):
-            return appended.error
-        if log.high_watermark > appended.last_offset:
+        if isinstance(append_outcome, Rejection):
+            return append_outcome.error
+        if log.high_watermark > append_outcome.last_offset:
             return _NO_ERROR
-        return self._commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
+        return self._commits.wait_for_commit(log, append_outcome.last_offset, timeout_ms=timeout_ms)
 
     async def _write_once_admitted(
         self,
-        partition: int,
+        partition_index: int,
         batch: bytes,
         subject: Callable[[TopicPartition], Subject],
         timeout_ms: int,
     ) -> ErrorCode:
-        topic_partition = TopicPartition(self._topic, partition)
+        topic_partition = TopicPartition(self._topic, partition_index)
         rejection = await self._appends.admit(subject(topic_partition), COORDINATOR)
         if rejection is not None:
             return rejection.error
-        appended = self.append(partition, batch)
-        if isinstance(appended, Rejection):
-            return appended.error
-        replication = self.wait_for_commit(partition, appended.last_offset, timeout_ms=timeout_ms)
+        append_outcome = self.append(partition_index, batch)
+        if isinstance(append_outcome, Rejection):
+            return append_outcome.error
+        replication = self.wait_for_commit(
+            partition_index, append_outcome.last_offset, timeout_ms=timeout_ms
+        )
         return _NO_ERROR if replication is None else await replication
 
-    def leads(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> bool:
+    def leads(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> bool:
         """Whether this broker leads the partition under this leader epoch, as far as it knows
         (TransactionStateManager.isCoordinatorFor).
         """
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         return log is not None and log.leader_epoch == coordinator_epoch
 
-    def batch_bytes_max(self, partition: int) -> int:
+    def batch_bytes_max(self, partition_index: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         return 0 if log is None else log.config.max_message_bytes
 
-    def high_watermark_of(self, partition: int) -> int:
+    def high_watermark_of(self, partition_index: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         return 0 if log is None else log.high_watermark
 
     def wait_for_commit(
-        self, partition: int, offset: int, *, timeout_ms: int
+        self, partition_index: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
         """None if everything up to and including ``offset`` is replicated; else an awaitable of the
         outcome.
         """
-        log = self._led.get(partition)
+        log = self._led.get(partition_index)
         if log is None:
             return ready_value(_NOT_LED.error)
         if log.high_watermark > offset:
@@ -365,7 +369,7 @@ class GroupHost(CoordinatorHost):
     ) -> None:
         super().__init__(
             topic=CONSUMER_OFFSETS_TOPIC,
-            coordinator=self._make,
+            coordinator=self._make_coordinator,
             replicas=replicas,
             appends=appends,
             commits=commits,
@@ -391,7 +395,7 @@ class GroupHost(CoordinatorHost):
         self._latest_offset = latest_offset
         self._image = replicas.image
 
-    def _make(self) -> GroupCoordinator:
+    def _make_coordinator(self) -> GroupCoordinator:
         """Make the coordinator when a request first needs it: a cluster starts without, because its
         many modules take time to import.
         """
@@ -467,7 +471,7 @@ class GroupHost(CoordinatorHost):
     # Transactions
 
     async def verify(
-        self, partition: int, producer: CommittingProducer, operation: TransactionOperation
+        self, partition_index: int, producer: CommittingProducer, operation: TransactionOperation
     ) -> int | Rejection:
         """Ask the transaction's coordinator before positions are committed in it (KIP-890).
 
@@ -475,7 +479,7 @@ class GroupHost(CoordinatorHost):
             The guard to pass with the append, or why the coordinator refused.
         """
         adds_partition = operation is TransactionOperation.ADD_PARTITION
-        log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
+        log = self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index))
         if isinstance(log, Rejection):
             return log
         if not adds_partition and not (

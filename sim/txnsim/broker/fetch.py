@@ -192,7 +192,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         """Read; if there is less than ``min_bytes``, wait up to ``max_wait_ms`` and read again.
         With breaks if given a pace.
         """
-        outcomes = await self._read(command, pace)
+        outcomes = await self._read_partitions(command, pace)
         if self._needs_no_wait(command, outcomes):
             return outcomes
         await rest_where_due(pace, len(outcomes))
@@ -204,13 +204,15 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         if len(existing_indexes) == len(outcomes):
             # What was read is not kept: many wait for thousands of partitions.
             del outcomes, existing_indexes
-            await self._wait(command, pace)
-            return await self._read(command, pace)
+            await self._wait_for_records(command, pace)
+            return await self._read_partitions(command, pace)
         command = msgspec.structs.replace(
             command, partitions=tuple([command.partitions[index] for index in existing_indexes])
         )
-        await self._wait(command, pace)
-        for index, outcome in zip(existing_indexes, await self._read(command, pace), strict=True):
+        await self._wait_for_records(command, pace)
+        for index, outcome in zip(
+            existing_indexes, await self._read_partitions(command, pace), strict=True
+        ):
             outcomes[index] = outcome
         return outcomes
 
@@ -245,7 +247,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             total_bytes, has_answer = total_bytes + outcome.size_bytes, True
         return not has_answer or total_bytes >= command.min_bytes
 
-    async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
+    async def _wait_for_records(self, command: FetchCommand, pace: Pace | None) -> None:
         enough_check = _EnoughBytes(command, self._available)
         partitions = command.partitions
         if pace is None:
@@ -304,7 +306,7 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         )
         return min(readable_bytes, partition.max_bytes)
 
-    async def _read(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
+    async def _read_partitions(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
         outcomes: Outcomes = []
         bytes_left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
         for partition in command.partitions:

@@ -49,17 +49,17 @@ class LookAhead:
         """The result of the steps, with waits if they exceed a slice. Call ``leave`` afterwards."""
         self.was_heavy = False
         spent_ns = 0
-        unpacked: Unpacked | None = None
+        unpacked_records: Unpacked | None = None
         try:
             while True:
-                step = steps.send(unpacked)
-                unpacked = None
+                step = steps.send(unpacked_records)
+                unpacked_records = None
                 if isinstance(step, PackedRecords):
                     self.was_heavy = True
                     await self._enter()
-                    unpacked = await self._unpacker.unpack(unpack_records, step)
-                    if isinstance(unpacked, memoryview):
-                        self.payload = unpacked
+                    unpacked_records = await self._unpacker.unpack(unpack_records, step)
+                    if isinstance(unpacked_records, memoryview):
+                        self.payload = unpacked_records
                     continue
                 self._spent_ns += step
                 spent_ns += step

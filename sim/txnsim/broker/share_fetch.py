@@ -245,15 +245,17 @@ class _Fetch:
         """Find a share partition, or have it created and loaded."""
         command = self._command
         key, topic_partition = _key(command.member, partition), command.partitions[partition]
-        led_share = self._owner.shares.begin(key, topic_partition, partial(self._refuse, partition))
+        led_share = self._owner.shares.begin(
+            key, topic_partition, partial(self._refuse_partition, partition)
+        )
         if isinstance(led_share, Rejection):
-            self._refuse(partition, led_share)
+            self._refuse_partition(partition, led_share)
             return
         self.shares[partition] = led_share
         for watched_key in (key, topic_partition):
             self._shares_by_key.setdefault(watched_key, []).append(led_share)
 
-    def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
+    def _refuse_partition(self, partition: SharedPartition, rejection: Rejection) -> None:
         self.refused[partition] = ShareFetchAnswer(error=rejection.error)
 
     # Waiting
@@ -265,18 +267,18 @@ class _Fetch:
         await self._owner.purgatory.wait(
             self._shares_by_key,
             timeout_ms=self._command.max_wait_ms,
-            check=self._check,
-            prepare=partial(self._prepare, pace),
+            check=self._completes_after_change,
+            prepare=partial(self._measure_shares, pace),
         )
 
-    async def _prepare(self, pace: Pace | None) -> bool:
+    async def _measure_shares(self, pace: Pace | None) -> bool:
         for led_share in self.shares.values():
             self._measure(led_share)
             if pace is not None and pace.has_done(1):
                 await pace.yield_turn()
         return self._is_enough
 
-    def _check(self, key: Watched) -> bool:
+    def _completes_after_change(self, key: Watched) -> bool:
         """Whether the fetch completes after a change of a log or share partition. If so, it keeps
         the fetch locks of the share partitions that have something to acquire now, and takes no
         more before it reads (partitionsAcquired).
@@ -374,14 +376,14 @@ class _Fetch:
                 shared_partition: ShareFetchAnswer(error=ErrorCode.unknown_server_error)
                 for shared_partition in fetch_offsets
             }
-        fetch_outcomes = await self._read(fetch_offsets, pace)
+        fetch_outcomes = await self._fetch_records(fetch_offsets, pace)
         outcomes, keys_with_data = await self._acquire(fetch_offsets, fetch_outcomes, pace)
         await self._release_in_slices(pace)
         for key in keys_with_data:
             self._owner.purgatory.touch(key)
         return outcomes
 
-    async def _read(
+    async def _fetch_records(
         self, fetch_offsets: Mapping[SharedPartition, int], pace: Pace | None
     ) -> Sequence[FetchOutcome]:
         partition_count = len(fetch_offsets)

@@ -220,7 +220,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             return answer
         waiting_txns[transactional_id] = pending_txn
         if not queue.in_flight:
-            self._send(node, queue)
+            self._send_verification(node, queue)
         return answer
 
     def queued(self) -> dict[BrokerId, tuple[bool, TransactionOperation, list[TxnPartitions]]]:
@@ -247,10 +247,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             waiting_txn.transaction.producer_epoch,
         )
         if new_epoch < waiting_epoch:
-            self._fail(new_txn, ErrorCode.invalid_producer_epoch, rule_id="verify.queue-replaced")
+            self._fail_txn(
+                new_txn, ErrorCode.invalid_producer_epoch, rule_id="verify.queue-replaced"
+            )
             return False
         # The waiting request gives way: a higher epoch fences it, else its error is retriable.
-        self._fail(
+        self._fail_txn(
             waiting_txn,
             ErrorCode.invalid_producer_epoch
             if new_epoch > waiting_epoch
@@ -259,7 +261,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
         return True
 
-    def _send(self, broker_id: BrokerId, queue: _Queue) -> None:
+    def _send_verification(self, broker_id: BrokerId, queue: _Queue) -> None:
         sent_txns, queue.waiting = queue.waiting, {}
         version = self.peers.version(broker_id, ADD_PARTITIONS_TO_TXN)
         if version < VERIFICATION_FROM:
@@ -291,9 +293,13 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         for pending_txn in unsent_txns.values():
             if skips_verification:
                 rule_id = "verify.old-coordinator"
-                self._resolve(pending_txn, {}, passing_error="UNSUPPORTED_VERSION", rule_id=rule_id)
+                self._resolve_txn(
+                    pending_txn, {}, passing_error="UNSUPPORTED_VERSION", rule_id=rule_id
+                )
             else:
-                self._fail(pending_txn, ErrorCode.network_exception, rule_id="verify.closed-door")
+                self._fail_txn(
+                    pending_txn, ErrorCode.network_exception, rule_id="verify.closed-door"
+                )
 
     def _on_answer(
         self,
@@ -311,13 +317,13 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             self._deliver(sent_txns, AddPartitionsToTxnReply(error=failure.error), operation)
         elif isinstance(failure, PeerError):
             for pending_txn in sent_txns.values():
-                self._fail(pending_txn, ErrorCode.network_exception)
+                self._fail_txn(pending_txn, ErrorCode.network_exception)
         else:
             assert failure is not None
             for pending_txn in sent_txns.values():
                 pending_txn.answer.fail(failure)
         if queue.waiting:
-            self._send(broker_id, queue)
+            self._send_verification(broker_id, queue)
 
     def _deliver(
         self,
@@ -333,7 +339,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             )
             is_unauthorized = reply.error == ErrorCode.cluster_authorization_failed
             for pending_txn in sent_txns.values():
-                self._fail(
+                self._fail_txn(
                     pending_txn, error, rule_id="verify.unauthorized" if is_unauthorized else ""
                 )
             return
@@ -345,15 +351,15 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                     errors[partition] = _leader_error(ErrorCode(error_code), operation, self.rules)
             self.verified += len(partition_errors) - len(errors)
             self.failed += len(errors)
-            self._resolve(pending_txn, errors)
+            self._resolve_txn(pending_txn, errors)
 
-    def _fail(self, pending_txn: _PendingTxn, error: ErrorCode, *, rule_id: str = "") -> None:
+    def _fail_txn(self, pending_txn: _PendingTxn, error: ErrorCode, *, rule_id: str = "") -> None:
         self.failed += len(pending_txn.transaction.partitions)
-        self._resolve(
+        self._resolve_txn(
             pending_txn, dict.fromkeys(pending_txn.transaction.partitions, error), rule_id=rule_id
         )
 
-    def _resolve(
+    def _resolve_txn(
         self,
         pending_txn: _PendingTxn,
         errors: Errors,
@@ -377,7 +383,9 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         if not self.tracer.full:
             return
         pending_txn.events = tuple(
-            self._trace("verify.ask", pending_txn.transaction, partition, _added_field(pending_txn))
+            self._trace_event(
+                "verify.ask", pending_txn.transaction, partition, _added_field(pending_txn)
+            )
             for partition in pending_txn.transaction.partitions
         )
 
@@ -407,11 +415,11 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 "waited_us": waited_us,
                 **_added_field(pending_txn),
             }
-            self._trace(
+            self._trace_event(
                 "verify.answer", pending_txn.transaction, partition, event_fields, cause, importance
             )
 
-    def _trace(
+    def _trace_event(
         self,
         event_kind: str,
         transaction: TxnPartitions,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.cli._txns.command import FAILED, add_connection, complain, settings_of
 from txnsim.cli._txns.missing_rights import lacking
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
@@ -288,7 +288,7 @@ def _reset_command(group_id: str, topic: str) -> ShellText:
 
 
 def _table_or_text(text_if_empty: str, columns: Columns[Any], rows: Sequence[Any]) -> Iterator[str]:
-    yield Table.of(columns, rows) if rows else text_if_empty
+    yield FormattedTable.of(columns, rows) if rows else text_if_empty
 
 
 def _number_text(number: int | None) -> str:

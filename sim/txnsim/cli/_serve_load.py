@@ -148,7 +148,7 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
         broker_ids=tuple(disks.folders),
     )
     try:
-        loaded = load_cluster(
+        loaded_cluster = load_cluster(
             disks,
             settings=options.settings,
             fleet=fleet,
@@ -158,36 +158,42 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     TERMINAL.progress("")
-    return msgspec.structs.replace(options, loaded=loaded)
+    return msgspec.structs.replace(options, loaded=loaded_cluster)
 
 
-def warn_of_losses(loaded: LoadedCluster) -> None:
+def warn_of_losses(loaded_cluster: LoadedCluster) -> None:
     """Print on standard error what was discarded and what was left out."""
-    for loss_text in (*map(str, loaded.losses[:_LOSSES_SHOWN]), *loaded.left_out[:_LOSSES_SHOWN]):
+    for loss_text in (
+        *map(str, loaded_cluster.losses[:_LOSSES_SHOWN]),
+        *loaded_cluster.left_out[:_LOSSES_SHOWN],
+    ):
         TERMINAL.complain(loss_text)
-    if loaded.lacks_coordinators:
+    if loaded_cluster.lacks_coordinators:
         TERMINAL.warn(
             f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
             "of them will seem to hang"
         )
-    untold_count = len(loaded.losses[_LOSSES_SHOWN:]) + len(loaded.left_out[_LOSSES_SHOWN:])
+    untold_count = len(loaded_cluster.losses[_LOSSES_SHOWN:]) + len(
+        loaded_cluster.left_out[_LOSSES_SHOWN:]
+    )
     if untold_count:
         TERMINAL.complain(f"and {untold_count} more of that kind; --json has all of them")
 
 
-def facts(loaded: LoadedCluster) -> dict[str, Any]:
+def facts(loaded_cluster: LoadedCluster) -> dict[str, Any]:
     return {
-        "bytes": loaded.size,
-        "replicas": sum(len(broker_logs) for broker_logs in loaded.logs.values()),
-        "losses": [msgspec.to_builtins(loss) for loss in loaded.losses],
-        "left_out": list(loaded.left_out),
+        "bytes": loaded_cluster.size,
+        "replicas": sum(len(broker_logs) for broker_logs in loaded_cluster.logs.values()),
+        "losses": [msgspec.to_builtins(loss) for loss in loaded_cluster.losses],
+        "left_out": list(loaded_cluster.left_out),
     }
 
 
-def line(loaded: LoadedCluster) -> str:
-    replica_count = sum(len(broker_logs) for broker_logs in loaded.logs.values())
+def line(loaded_cluster: LoadedCluster) -> str:
+    replica_count = sum(len(broker_logs) for broker_logs in loaded_cluster.logs.values())
     return (
-        f"loaded {loaded.size / _MEGABYTE:.1f} MB: {replica_count} replicas, their disks untouched"
+        f"loaded {loaded_cluster.size / _MEGABYTE:.1f} MB: {replica_count} replicas, their disks "
+        "untouched"
     )
 
 

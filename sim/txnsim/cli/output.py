@@ -60,13 +60,13 @@ def rows_of(columns: Columns[T], values: Iterable[T]) -> tuple[tuple[str, ...], 
     return tuple(tuple(str(cell(value)) for cell in columns.values()) for value in values)
 
 
-class Table(str):
+class FormattedTable(str):
     """A text that we formatted, so that its line ends and tabs need no escaping."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, columns: Columns[T], values: Iterable[T]) -> Table:
+    def of(cls, columns: Columns[T], values: Iterable[T]) -> FormattedTable:
         """A table with a row for each value; no newline at the end."""
         return cls(cls.format_table(tuple(columns), rows_of(columns, values)).rstrip("\n"))
 
@@ -153,7 +153,7 @@ class Terminal:
             return
         if isinstance(text_form, Mapping):
             assert isinstance(value, Iterable)
-            self.text(Table.of(text_form, value))
+            self.text(FormattedTable.of(text_form, value))
             return
         lines = text_form(value)
         text = lines if isinstance(lines, str) else "\n".join(map(_line, lines))
@@ -164,7 +164,7 @@ class Terminal:
         """Print a table."""
         self.has_result = True
         shown_rows = [[self._rename_text(cell) for cell in row] for row in rows]
-        sys.stdout.write(Table.format_table(headers, shown_rows))
+        sys.stdout.write(FormattedTable.format_table(headers, shown_rows))
 
     def json(self, value: object) -> None:
         """Print a value as JSON."""
@@ -244,6 +244,6 @@ TERMINAL: Final = Terminal()
 
 
 def _line(text: str) -> str:
-    if isinstance(text, Table):
+    if isinstance(text, FormattedTable):
         return text
     return printable_lines(text).replace("\n", r"\n")  # a row may have tabs

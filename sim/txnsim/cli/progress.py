@@ -39,15 +39,15 @@ class Progress:
     def done_count(self) -> int:
         return self._done
 
-    def advance(self, done: int, item: str = "", tally: str = "") -> None:
+    def advance(self, done_count: int, item: str = "", tally: str = "") -> None:
         """Show the progress.
 
         Args:
-            done: The number done so far.
+            done_count: The number done so far.
             item: The last one, shown if each item gets a line.
             tally: A summary of all results so far.
         """
-        self.count(done)
+        self.count(done_count)
         text = f"{self}, {tally}" if tally else str(self)
         is_terminal = TERMINAL.may_move_cursor()
         if item and (is_terminal or self._names_each):
@@ -55,12 +55,12 @@ class Progress:
         if is_terminal:
             TERMINAL.progress(text)
         elif self._names_each or self._is_due():
-            self._shown = done
+            self._shown = done_count
             TERMINAL.warn(text)
 
-    def count(self, done: int) -> None:
+    def count(self, done_count: int) -> None:
         """Set the count for Ctrl-C, if the command prints its progress itself."""
-        self._done = done
+        self._done = done_count
 
     def end(self) -> None:
         """Clear the progress line of a terminal, because results follow."""

@@ -56,7 +56,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
         ).init(timeout_ms=self._transaction_timeout_ms)
-        message = await self._ask(RequestKind.INIT_PRODUCER_ID, request)
+        message = await self._ask_coordinator(RequestKind.INIT_PRODUCER_ID, request)
         self._session.set_identity(
             identity_in(message), self._cluster.features, can_bump=message.__version__ >= 3
         )
@@ -93,7 +93,7 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
                 producer_epoch=identity.producer_epoch,
             ).add_partitions(partitions=partitions_to_add)
             try:
-                await self._ask(
+                await self._ask_coordinator(
                     RequestKind.ADD_PARTITIONS, request, worst_partition_error, deadline
                 )
             except RetriableError as error:
@@ -128,14 +128,14 @@ class CoordinatorRequests(msgspec.Struct, eq=False):
             producer_epoch=end_plan.identity.producer_epoch,
         ).end(committed=end_plan.committed, accepted_versions=end_plan.versions)
         operation = RequestKind.COMMIT if end_plan.committed else RequestKind.ABORT
-        message = await self._ask(operation, request)
+        message = await self._ask_coordinator(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
             return None
         identity = identity_in(message)
         assert identity != ProducerIdAndEpoch.NONE
         return identity
 
-    async def _ask(
+    async def _ask_coordinator(
         self,
         operation: RequestKind,
         request: VersionedRequest,

@@ -152,9 +152,11 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
             return_exceptions=True,
         )
         for broker_keys, response in zip(keys_by_broker.values(), responses, strict=True):
-            self._take(broker_keys, response)
+            self._take_response(broker_keys, response)
 
-    def _take(self, broker_keys: list[K], response: KeyedResponse[K, V] | BaseException) -> None:
+    def _take_response(
+        self, broker_keys: list[K], response: KeyedResponse[K, V] | BaseException
+    ) -> None:
         match response:
             case KeyedResponse():
                 self._outcomes.update(response.completed)

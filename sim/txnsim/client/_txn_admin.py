@@ -365,7 +365,7 @@ class TransactionAdmin:
                     topic_names.append(topic_view.name)
                 else:
                     unread_topics[topic_view.name] = failure
-        searched: list[TopicPartition] = []
+        target_partitions: list[TopicPartition] = []
         for batch in batches(topic_names):
             cluster_view = await self.cluster.refresh(batch)
             for view in cluster_view.topics:
@@ -374,12 +374,12 @@ class TransactionAdmin:
                         f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
                         error=_E(view.error),
                     )
-                searched += [
+                target_partitions += [
                     TopicPartition(view.name, partition_view.partition)
                     for partition_view in view.partitions
                     if broker_id is None or broker_id in partition_view.replicas
                 ]
-        return SearchTargets(partitions=tuple(searched), unread_topics=unread_topics)
+        return SearchTargets(partitions=tuple(target_partitions), unread_topics=unread_topics)
 
     async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
         """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""

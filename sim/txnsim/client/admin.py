@@ -81,7 +81,7 @@ class Admin(TransactionAdmin):
         ``wait_for_topic``).
         """
         request = requests.create_topics(topics, timeout_ms=timeout_ms, validate_only=validate_only)
-        message = await self._change(
+        message = await self._ask_controller(
             request, lambda answer: [topic_row.error_code for topic_row in answer.topics]
         )
         outcomes: dict[str, CreatedTopic | ClientError] = {}
@@ -175,7 +175,7 @@ class Admin(TransactionAdmin):
     ) -> dict[str, ClientError | None]:
         """Delete topics by name; None is success."""
         request = requests.delete_topics(names, timeout_ms=timeout_ms)
-        message = await self._change(
+        message = await self._ask_controller(
             request, lambda answer: [topic_row.error_code for topic_row in answer.responses]
         )
         return {
@@ -385,7 +385,7 @@ class Admin(TransactionAdmin):
             validate_only=validate_only,
             timeout_ms=timeout_ms,
         )
-        message = await self._change(request, lambda answer: [answer.error_code])
+        message = await self._ask_controller(request, lambda answer: [answer.error_code])
         failures = [_failure(message, "features were not changed")]
         failures += [
             _failure(feature_row, f"feature {feature_row.feature!r} was not changed")
@@ -417,7 +417,7 @@ class Admin(TransactionAdmin):
             if broker_id >= 0:
                 message = await self.cluster.ask(broker_id, request)
             else:
-                message = await self._change(
+                message = await self._ask_controller(
                     request,
                     lambda answer: [resource_row.error_code for resource_row in answer.responses],
                 )
@@ -491,7 +491,7 @@ class Admin(TransactionAdmin):
         for failure in (await self.incremental_alter_configs((change,))).values():
             or_raised(failure)
 
-    async def _change(
+    async def _ask_controller(
         self, request: VersionedRequest, errors_of: Callable[[Any], list[int]]
     ) -> Any:
         """Send a request to any broker; repeat it while there is no controller to process it

@@ -194,7 +194,7 @@ class Cluster:
                 f"broker {broker_id} is not among the brokers of the cluster",
                 error=ErrorCode.broker_not_available,
             )
-        return await self._open(broker_id, lane, address.host, address.port)
+        return await self._open_connection(broker_id, lane, address.host, address.port)
 
     async def disconnect(self, *, lane: str = "") -> None:
         """Close the connections of a lane; requests in flight there fail."""
@@ -222,7 +222,7 @@ class Cluster:
         failures: list[ClientError] = []
         for broker_id, host, port in list(self._candidates()):
             try:
-                return await self._open(broker_id, "", host, port)
+                return await self._open_connection(broker_id, "", host, port)
             except LOST_ANSWER_ERRORS as failure:
                 failures.append(failure)
         raise ConnectionLostError(
@@ -236,7 +236,7 @@ class Cluster:
         for index, (host, port) in enumerate(self.addresses):
             yield BOOTSTRAP - index, host, port
 
-    async def _open(self, broker_id: int, lane: str, host: str, port: int) -> Connection:
+    async def _open_connection(self, broker_id: int, lane: str, host: str, port: int) -> Connection:
         if self._closed:
             raise ConnectionLostError("the client is closed")
         broker_and_lane = (broker_id, lane)

@@ -30,7 +30,7 @@ from txnsim.client.errors import (
     code_name,
 )
 from txnsim.client.requests import asks
-from txnsim.client.tracing import Call, ClientTrace
+from txnsim.client.tracing import ClientTrace, TracedCall
 from txnsim.client.versions import (
     ByHand,
     ClientApi,
@@ -97,7 +97,7 @@ class _PendingRequest(msgspec.Struct, eq=False):
     timer: TimerHandle
     sent: int = NO_CAUSE
     """Trace index of the event of its sending."""
-    call: Call | None = None
+    call: TracedCall | None = None
 
 
 async def dial_asyncio(
@@ -214,7 +214,7 @@ class Connection(asyncio.Protocol):
         version = choose_version(request.api, self.versions, accepted_versions=request.within)
         if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
             self._renew()
-        return self._send(request, version)
+        return self._send_request(request, version)
 
     async def request(self, request: VersionedRequest) -> Any:
         """Send and await the answer's message.
@@ -243,9 +243,9 @@ class Connection(asyncio.Protocol):
                 f"The node does not support version {version} of {api_name(api_key)}",
                 error=ErrorCode.unsupported_version,
             )
-        return await self._send(ByHand(api=api_key, build=lambda _: message), version)
+        return await self._send_request(ByHand(api=api_key, build=lambda _: message), version)
 
-    def _send(
+    def _send_request(
         self, request: VersionedRequest | ByHand, version: int, *, overtakes: bool = False
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
@@ -312,7 +312,7 @@ class Connection(asyncio.Protocol):
         """
         highest_version = ClientApi.API_VERSIONS.ours.highest
         try:
-            answer = await self._send(self._api_versions(), highest_version)
+            answer = await self._send_request(self._api_versions(), highest_version)
         except ConnectionLostError as error:
             raise ConnectionLostError(
                 f"{self.address} closed the connection at the first request: is it a Kafka listener"
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
             version = min(
                 highest_version, broker_versions.max_version if broker_versions is not None else 0
             )
-            answer = await self._send(self._api_versions(), version)
+            answer = await self._send_request(self._api_versions(), version)
         if answer.error_code != ErrorCode.none:
             raise NotSupportedError(
                 f"{self.address} answered ApiVersions with {code_name(answer.error_code)}",
@@ -370,7 +370,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         try:
             version = choose_version(request.api, self.versions)
-            answer = self._send(request, version, overtakes=True)
+            answer = self._send_request(request, version, overtakes=True)
         except ClientError as error:
             authenticated.set_exception(error)
             return
@@ -425,13 +425,13 @@ class Connection(asyncio.Protocol):
         """Process bytes from the broker."""
         try:
             for frame in self._reader.receive_data(data):
-                self._answer(frame)
+                self._take_answer_frame(frame)
         except MalformedFrameError as error:
             self._lose(
                 ConnectionLostError(f"{self.address} does not speak Kafka's protocol: {error}")
             )
 
-    def _answer(self, frame: bytes) -> None:
+    def _take_answer_frame(self, frame: bytes) -> None:
         if len(frame) < 4:
             raise MalformedFrameError(f"answer of {len(frame)} bytes")
         pending_request = self._waiting.pop(_CORRELATION(frame)[0], None)

@@ -118,7 +118,7 @@ class Consumer:
         deadline = self._cluster.deadline(max_wait_ms)
         backoff = self._cluster.backoff()
         while self._positions:
-            await self._start(deadline)
+            await self._start_fetches(deadline)
             await asyncio.wait(
                 [poll.task for poll in self._polls], return_when=asyncio.FIRST_COMPLETED
             )
@@ -132,7 +132,7 @@ class Consumer:
                 await backoff.wait(deadline)
         return []
 
-    async def _start(self, deadline: Deadline) -> None:
+    async def _start_fetches(self, deadline: Deadline) -> None:
         """Send a Fetch to every leader without one in flight."""
         polled_partitions = {partition for poll in self._polls for partition in poll.positions}
         if self._polls and deadline.has_passed:
@@ -149,12 +149,12 @@ class Consumer:
         )
         for broker_id, positions in by_leader.items():
             task = self._cluster.tasks.spawn(
-                self._ask(broker_id, positions, fetch_options),
+                self._fetch_from_leader(broker_id, positions, fetch_options),
                 name=f"fetch from broker {broker_id}",
             )
             self._polls.append(_Poll(positions, task))
 
-    async def _ask(
+    async def _fetch_from_leader(
         self, broker_id: int, positions: dict[TopicPartition, int], fetch_options: FetchOptions
     ) -> list[FetchResult] | TxnsimError:
         """Send a Fetch; a failure is returned, so that the poll that collects it reports it."""

@@ -37,7 +37,7 @@ PREFERENCE_MS: Final = 300_000
 T = TypeVar("T")
 
 
-class Beside(Protocol):
+class RunBesideLoop(Protocol):
     """Runs work outside the event loop."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
@@ -82,7 +82,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = FETCH_BYTES_MAX
     rack: str = ""
     """client.rack."""
-    beside: Beside | None = None
+    beside: RunBesideLoop | None = None
     """Runs the reading of many records; None for the event loop."""
 
 
@@ -126,7 +126,7 @@ async def fetch(
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
     near: NearReplicas | None = None,
-    beside: Beside | None = None,
+    beside: RunBesideLoop | None = None,
 ) -> FetchResult:
     """Fetch once from a partition's leader, or from the replica that it names; repeated if the
     leader has moved, or if that replica can't answer.

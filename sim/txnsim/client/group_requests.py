@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from txnsim.client.requests import Row, asks, per_topic
+from txnsim.client.requests import MessageRow, asks, per_topic
 from txnsim.client.versions import ANY, ClientApi, VersionedRequest, VersionRange
 from txnsim.types import TopicPartition
 
@@ -44,7 +44,7 @@ def find_group_coordinator(group_id: str) -> VersionedRequest:
 
 def committed_topics(
     request: str, offsets: Mapping[TopicPartition, int], **partition_fields: Any
-) -> list[Row]:
+) -> list[MessageRow]:
     """The topics of a request that commits positions.
 
     Args:
@@ -53,8 +53,8 @@ def committed_topics(
         partition_fields: Further fields of each partition.
     """
 
-    def row(partition: TopicPartition) -> Row:
-        return Row(
+    def row(partition: TopicPartition) -> MessageRow:
+        return MessageRow(
             f"{request}Partition",
             partition_index=partition.partition,
             committed_offset=offsets[partition],
@@ -120,7 +120,7 @@ def describe_group(api: ClientApi, group_id: str) -> VersionedRequest:
 
 def describe_share_group_offsets(group_id: str) -> VersionedRequest:
     """Ask for the start offset of every share partition that a share group has."""
-    group_row = Row("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
+    group_row = MessageRow("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
     return asks(ClientApi.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group_row])
 
 
@@ -129,8 +129,8 @@ def alter_share_group_offsets(
 ) -> VersionedRequest:
     """Set the start offsets of share partitions in a share group without members."""
 
-    def row(partition: TopicPartition) -> Row:
-        return Row(
+    def row(partition: TopicPartition) -> MessageRow:
+        return MessageRow(
             "AlterShareGroupOffsetsRequestPartition",
             partition_index=partition.partition,
             start_offset=offsets[partition],
@@ -143,6 +143,7 @@ def alter_share_group_offsets(
 def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> VersionedRequest:
     """Delete the state that a share group without members has for these topics."""
     topic_rows = [
-        Row("DeleteShareGroupOffsetsRequestTopic", topic_name=topic_name) for topic_name in topics
+        MessageRow("DeleteShareGroupOffsetsRequestTopic", topic_name=topic_name)
+        for topic_name in topics
     ]
     return asks(ClientApi.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topic_rows)

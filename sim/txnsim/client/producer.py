@@ -309,7 +309,7 @@ class Producer:
     def _drop_queued(self, reason: ClientError) -> None:
         for lane in self._lanes.values():
             while lane.queue:
-                _fail(lane.queue.popleft(), reason)
+                _fail_record(lane.queue.popleft(), reason)
 
     # Delivery
 
@@ -317,12 +317,12 @@ class Producer:
         batch: list[_Outgoing] = []
         try:
             while lane.queue:
-                batch = self._take(lane.queue)
+                batch = self._take_batch(lane.queue)
                 try:
                     base_offset = await self._deliver(topic_partition, batch)
                 except ClientError as error:
                     for outgoing in batch:
-                        _fail(outgoing, error)
+                        _fail_record(outgoing, error)
                 else:
                     for index, outgoing in enumerate(batch):
                         offset = base_offset + index if base_offset >= 0 else -1
@@ -334,9 +334,9 @@ class Producer:
             lane.task = None
             # Left over only where the task was cancelled, or failed by a bug that its owner logs.
             for outgoing in (*batch, *lane.queue):
-                _fail(outgoing, IllegalUseError("the producer was closed"))
+                _fail_record(outgoing, IllegalUseError("the producer was closed"))
 
-    def _take(self, queue: deque[_Outgoing]) -> list[_Outgoing]:
+    def _take_batch(self, queue: deque[_Outgoing]) -> list[_Outgoing]:
         batch = [queue.popleft()]
         batch_bytes = _size(batch[0].record)
         while queue and len(batch) < BATCH_RECORDS_MAX:
@@ -541,6 +541,6 @@ def _size(record: Record) -> int:
     return 24 + len(record.key or b"") + len(record.value or b"")
 
 
-def _fail(outgoing: _Outgoing, error: ClientError) -> None:
+def _fail_record(outgoing: _Outgoing, error: ClientError) -> None:
     if not outgoing.future.done():
         outgoing.future.set_exception(error)

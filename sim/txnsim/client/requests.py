@@ -31,7 +31,7 @@ COORDINATOR_TRANSACTION = 1
 """KeyType of FindCoordinator."""
 
 
-class Row:
+class MessageRow:
     """A struct in a message: the name of its class, and its fields. It is built once the version is
     known, and so are the rows in its lists.
     """
@@ -60,7 +60,7 @@ def _build_value(value: Any, schema: ModuleType) -> Any:
     """Build a row or a list of rows; any other value stays as it is."""
     if isinstance(value, list):
         return tuple(nested_row.build(schema) for nested_row in value)
-    return value.build(schema) if isinstance(value, Row) else value
+    return value.build(schema) if isinstance(value, MessageRow) else value
 
 
 def asks(
@@ -73,7 +73,7 @@ def asks(
     **fields: Any,
 ) -> VersionedRequest:
     """A request of an API with these fields; lists contain rows."""
-    message = Row(f"{api.name.title().replace('_', '')}Request", **fields)
+    message = MessageRow(f"{api.name.title().replace('_', '')}Request", **fields)
     return VersionedRequest(
         api=api,
         within=accepted_versions,
@@ -86,12 +86,12 @@ def asks(
 def per_topic(
     kind: str,
     partitions: Iterable[TopicPartition],
-    row: Callable[[TopicPartition], Row] | None = None,
+    row: Callable[[TopicPartition], MessageRow] | None = None,
     *,
     called: str = "name",
     under: str = "partitions",
     topic_ids: Mapping[str, UUID | None] | None = None,
-) -> list[Row]:
+) -> list[MessageRow]:
     """A row for each topic, in order of first appearance.
 
     Args:
@@ -108,7 +108,7 @@ def per_topic(
             partition.partition if row is None else row(partition)
         )
     return [
-        Row(
+        MessageRow(
             kind,
             **{called: topic_name, under: tuple(partition_rows) if row is None else partition_rows},
             **({} if topic_ids is None else {"topic_id": topic_ids.get(topic_name)}),
@@ -123,7 +123,10 @@ def metadata(topics: Sequence[str] | None, *, create: bool = False) -> Versioned
         ClientApi.METADATA,
         topics=None
         if topics is None
-        else [Row("MetadataRequestTopic", topic_id=None, name=topic_name) for topic_name in topics],
+        else [
+            MessageRow("MetadataRequestTopic", topic_id=None, name=topic_name)
+            for topic_name in topics
+        ],
         allow_auto_topic_creation=create,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
@@ -167,9 +170,9 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     Only for the listener of ``--kip-text``: every other one rejects this layout as malformed.
     """
 
-    def place(marker: Marker) -> Callable[[TopicPartition], Row]:
+    def place(marker: Marker) -> Callable[[TopicPartition], MessageRow]:
         start_offset = -1 if marker.start_offset is None else marker.start_offset
-        return lambda partition: Row(
+        return lambda partition: MessageRow(
             "WritableTxnMarkerPartition",
             partition_index=partition.partition,
             txn_start_offset=start_offset,
@@ -179,7 +182,7 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
         _marker(marker, per_topic("WritableTxnMarkerTopic", marker.partitions, place(marker)))
         for marker in markers
     ]
-    message = Row("WriteTxnMarkersRequest", markers=marker_rows).build(kip_664)
+    message = MessageRow("WriteTxnMarkersRequest", markers=marker_rows).build(kip_664)
     return VersionedRequest(
         api=ClientApi.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
     )
@@ -198,8 +201,8 @@ def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     return asks(ClientApi.WRITE_TXN_MARKERS, markers=marker_rows)
 
 
-def _marker(marker: Marker, topic_rows: list[Row], **further_fields: int) -> Row:
-    return Row(
+def _marker(marker: Marker, topic_rows: list[MessageRow], **further_fields: int) -> MessageRow:
+    return MessageRow(
         "WritableTxnMarker",
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -270,7 +273,7 @@ def produce(
         topic_data=per_topic(
             "TopicProduceData",
             batches,
-            lambda partition: Row(
+            lambda partition: MessageRow(
                 "PartitionProduceData", index=partition.partition, records=batches[partition]
             ),
             under="partition_data",
@@ -302,8 +305,8 @@ def fetch(
         else ANY.highest
     )
 
-    def row(topic_partition: TopicPartition) -> Row:
-        return Row(
+    def row(topic_partition: TopicPartition) -> MessageRow:
+        return MessageRow(
             "FetchPartition",
             partition=topic_partition.partition,
             current_leader_epoch=epochs.get(topic_partition, -1),
@@ -331,8 +334,8 @@ def list_offsets(
 ) -> VersionedRequest:
     """Ask a leader for offsets by timestamp; -1 latest, -2 earliest, -3 largest timestamp."""
 
-    def row(partition: TopicPartition) -> Row:
-        return Row(
+    def row(partition: TopicPartition) -> MessageRow:
+        return MessageRow(
             "ListOffsetsPartition",
             partition_index=partition.partition,
             timestamp=timestamps[partition],
@@ -374,18 +377,18 @@ def create_topics(
 ) -> VersionedRequest:
     """Create topics; defaults of the broker need version 4."""
 
-    def row(topic: NewTopic) -> Row:
-        return Row(
+    def row(topic: NewTopic) -> MessageRow:
+        return MessageRow(
             "CreatableTopic",
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replication_factor,
             assignments=[
-                Row("CreatableReplicaAssignment", partition_index=index, broker_ids=ids)
+                MessageRow("CreatableReplicaAssignment", partition_index=index, broker_ids=ids)
                 for index, ids in enumerate(topic.assignments)
             ],
             configs=[
-                Row("CreatableTopicConfig", name=config_name, value=config_value)
+                MessageRow("CreatableTopicConfig", name=config_name, value=config_value)
                 for config_name, config_value in topic.configs
             ],
         )
@@ -408,7 +411,9 @@ def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
     """Delete topics by name."""
     return asks(
         ClientApi.DELETE_TOPICS,
-        topics=[Row("DeleteTopicState", name=topic_name, topic_id=None) for topic_name in names],
+        topics=[
+            MessageRow("DeleteTopicState", name=topic_name, topic_id=None) for topic_name in names
+        ],
         topic_names=tuple(names),
         timeout=timeout_ms,
     )
@@ -433,7 +438,7 @@ def update_features(
         VersionRange(1 if validate_only or upgrade_type == 3 else 0, ANY.highest),
         timeout=timeout_ms,
         feature_updates=[
-            Row(
+            MessageRow(
                 "FeatureUpdateKey",
                 feature=feature,
                 max_version_level=level,
@@ -461,17 +466,19 @@ def incremental_alter_configs(
     changes: Sequence[ConfigChange], *, validate_only: bool
 ) -> VersionedRequest:
     """Set or delete configuration entries."""
-    resources: dict[tuple[int, str], list[Row]] = {}
+    resources: dict[tuple[int, str], list[MessageRow]] = {}
     for change in changes:
         config_rows = resources.setdefault((change.resource_type, change.resource_name), [])
         operation = 1 if change.value is None else 0
         config_rows.append(
-            Row("AlterableConfig", name=change.name, config_operation=operation, value=change.value)
+            MessageRow(
+                "AlterableConfig", name=change.name, config_operation=operation, value=change.value
+            )
         )
     return asks(
         ClientApi.INCREMENTAL_ALTER_CONFIGS,
         resources=[
-            Row(
+            MessageRow(
                 "AlterConfigsResource",
                 resource_type=resource_type,
                 resource_name=resource_name,
@@ -487,7 +494,7 @@ def describe_configs(
     resource_type: int, resource_name: str, names: Sequence[str]
 ) -> VersionedRequest:
     """Ask for some configuration entries of a topic or broker."""
-    resource = Row(
+    resource = MessageRow(
         "DescribeConfigsResource",
         resource_type=resource_type,
         resource_name=resource_name,
@@ -505,8 +512,8 @@ PREFERRED: Final = 0
 def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> VersionedRequest:
     """Raise log start offsets; -1 stands for the high watermark."""
 
-    def row(partition: TopicPartition) -> Row:
-        return Row(
+    def row(partition: TopicPartition) -> MessageRow:
+        return MessageRow(
             "DeleteRecordsPartition", partition_index=partition.partition, offset=before[partition]
         )
 
@@ -519,9 +526,9 @@ def alter_partition_reassignments(
 ) -> VersionedRequest:
     """Change the replicas of partitions."""
 
-    def row(partition: TopicPartition) -> Row:
+    def row(partition: TopicPartition) -> MessageRow:
         new_replicas = tuple(replicas[partition])
-        return Row(
+        return MessageRow(
             "ReassignablePartition", partition_index=partition.partition, replicas=new_replicas
         )
 

@@ -24,7 +24,7 @@ TEXT_MAX: Final = 100
 """How many characters of a key or a value the trace has."""
 
 
-class Call(msgspec.Struct, eq=False):
+class TracedCall(msgspec.Struct, eq=False):
     """A call in progress."""
 
     event: int
@@ -34,7 +34,7 @@ class Call(msgspec.Struct, eq=False):
     """The fields of its result event: ``error``, ``result``."""
 
 
-_call: ContextVar[Call | None] = ContextVar("txnsim_client_call", default=None)
+_call: ContextVar[TracedCall | None] = ContextVar("txnsim_client_call", default=None)
 
 
 class ClientTrace:
@@ -54,7 +54,7 @@ class ClientTrace:
     # Calls
 
     @contextlib.contextmanager
-    def call(self, call_name: str, **call_args: object) -> Iterator[Call | None]:
+    def call(self, call_name: str, **call_args: object) -> Iterator[TracedCall | None]:
         """Events inside have this call as their cause; yields None if nothing is recorded."""
         tracer = self._tracer
         if tracer is None or not tracer.on or _call.get() is not None:
@@ -69,7 +69,7 @@ class ClientTrace:
             },
         }
         event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=event_data)
-        call = Call(event)
+        call = TracedCall(event)
         token = _call.set(call)
         cause_before = tracer.caused_by(event)
         try:
@@ -135,7 +135,7 @@ class ClientTrace:
         size_bytes: int,
         *,
         sent_event: int,
-        call: Call | None,
+        call: TracedCall | None,
     ) -> None:
         tracer = self._tracer
         assert tracer is not None, "asked for only while the trace is on"
@@ -148,7 +148,7 @@ class ClientTrace:
             call.answered = received_event
 
     @staticmethod
-    def current_call() -> Call | None:
+    def current_call() -> TracedCall | None:
         """The call in progress in this context."""
         return _call.get()
 

@@ -63,11 +63,11 @@ def update_features(
                 reason="The update failed for all features since the following feature had an "
                 f"error: {complaint}",
             )
-    changed = image
+    changed_image = image
     for update in updates:
-        if changed.features.get(update.name) != update.level:
-            changed = changed.with_feature(update.name, update.level)
-    return changed
+        if changed_image.features.get(update.name) != update.level:
+            changed_image = changed_image.with_feature(update.name, update.level)
+    return changed_image
 
 
 def _is_switched_off(update: FeatureUpdate, complaint: str) -> bool:

@@ -33,23 +33,23 @@ class CoordinatorLog(Protocol):
     """The partitions of a coordinator's topic that its broker leads."""
 
     def admit(
-        self, partition: int, subject: Callable[[TopicPartition], Subject]
+        self, partition_index: int, subject: Callable[[TopicPartition], Subject]
     ) -> Awaitable[Rejection | None] | None:
         """Ask whether a fault holds or refuses an append about ``subject``; None means go on."""
 
     def append(
-        self, partition: int, batch: bytes, *, guard: int = NO_GUARD
+        self, partition_index: int, batch: bytes, *, guard: int = NO_GUARD
     ) -> Appended | Rejection:
         """Append a coordinator's batch to the local log."""
 
-    def batch_bytes_max(self, partition: int) -> int:
+    def batch_bytes_max(self, partition_index: int) -> int:
         """The topic's current ``max.message.bytes``, which may differ from the broker's."""
 
-    def high_watermark_of(self, partition: int) -> int:
+    def high_watermark_of(self, partition_index: int) -> int:
         """The high watermark of a partition of the coordinators' topic."""
 
     def wait_for_commit(
-        self, partition: int, offset: int, *, timeout_ms: int
+        self, partition_index: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
         """None if everything up to and including ``offset`` is replicated; else an awaitable of the
         outcome.
@@ -59,15 +59,15 @@ class CoordinatorLog(Protocol):
 class TransactionLog(Protocol):
     """The log of the transaction coordinator."""
 
-    def leads(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> bool:
+    def leads(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> bool:
         """Whether the broker leads the partition under this leader epoch, as far as it knows."""
 
-    def batch_bytes_max(self, partition: int) -> int:
+    def batch_bytes_max(self, partition_index: int) -> int:
         """The topic's current ``max.message.bytes``, which may differ from the broker's."""
 
     def write(
         self,
-        partition: int,
+        partition_index: int,
         batch: bytes,
         *,
         subject: Callable[[TopicPartition], Subject],

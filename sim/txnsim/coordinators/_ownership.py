@@ -81,9 +81,9 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
             return None
         return self.refuse(owned_partition.partition)
 
-    def get(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
+    def get(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
         """The partition, if it is still owned under this epoch."""
-        owned_partition = self.owned.get(partition)
+        owned_partition = self.owned.get(partition_index)
         return (
             owned_partition
             if owned_partition is not None
@@ -91,24 +91,28 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
             else None
         )
 
-    def refuse(self, partition: int) -> Rejection:
+    def refuse(self, partition_index: int) -> Rejection:
         """The rejection for a partition that is not owned."""
-        if partition in self.loading:
+        if partition_index in self.loading:
             return Rejection(
                 error=ErrorCode.coordinator_load_in_progress,
-                reason=f"partition {partition} of {self.topic} is being loaded",
+                reason=f"partition {partition_index} of {self.topic} is being loaded",
             )
         return Rejection(
             error=ErrorCode.not_coordinator,
-            reason=f"broker {self.broker_id} does not lead partition {partition} of {self.topic}",
+            reason=(
+                f"broker {self.broker_id} does not lead partition {partition_index} of {self.topic}"
+            ),
         )
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> OwnedT | None:
+    def begin_load(
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch
+    ) -> OwnedT | None:
         """Mark the partition as loading. Return what was owned under an older epoch and is now
         dropped.
         """
-        self.loading[partition] = coordinator_epoch
-        return self.owned.pop(partition, None)
+        self.loading[partition_index] = coordinator_epoch
+        return self.owned.pop(partition_index, None)
 
     def finish_load(self, loaded_partition: OwnedT) -> bool:
         """Own the partition; False if this load was cancelled meanwhile."""
@@ -118,25 +122,25 @@ class Ownership(msgspec.Struct, Generic[OwnedT], kw_only=True, eq=False):
         self.owned[loaded_partition.partition] = loaded_partition
         return True
 
-    def unload(self, partition: int, epoch: int | None) -> OwnedT | None:
+    def unload(self, partition_index: int, epoch: int | None) -> OwnedT | None:
         """Give up a partition; returns what was owned.
 
         Args:
-            partition: The partition.
+            partition_index: The partition.
             epoch: Leader epoch under which this broker became a follower; a load of an older epoch
                 is cancelled (KAFKA-18137). None if the replica was deleted.
         """
-        loading_epoch = self.loading.get(partition)
+        loading_epoch = self.loading.get(partition_index)
         if loading_epoch is not None and (
             epoch is None
             or (loading_epoch < epoch if self.calls_off_older else loading_epoch == epoch)
         ):
-            del self.loading[partition]
-        return self.owned.pop(partition, None)
+            del self.loading[partition_index]
+        return self.owned.pop(partition_index, None)
 
-    def node(self, partition: int) -> str:
+    def node(self, partition_index: int) -> str:
         """Name of the coordinator of a partition in the trace."""
-        return f"broker/{self.broker_id}/{self.kind}/{partition}"
+        return f"broker/{self.broker_id}/{self.kind}/{partition_index}"
 
     def __iter__(self) -> Iterator[OwnedT]:
         """A snapshot of the owned partitions, so that the caller may load and unload meanwhile."""

@@ -25,7 +25,7 @@ DECISIONS_MAX: Final = 3
 """How often a decision is tried in slices before it is made without a break."""
 
 
-class Decision(Protocol):
+class WriteDecision(Protocol):
     """A decision of a coordinator."""
 
     @property
@@ -33,7 +33,7 @@ class Decision(Protocol):
         """What is to be appended; empty if nothing is."""
 
 
-DecisionT = TypeVar("DecisionT", bound=Decision)
+DecisionT = TypeVar("DecisionT", bound=WriteDecision)
 PreparedT = TypeVar("PreparedT")
 
 
@@ -140,14 +140,14 @@ class DecisionLines:
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    def line_of(self, partition: int, key: str) -> asyncio.Lock:
+    def line_of(self, partition_index: int, key: str) -> asyncio.Lock:
         """The lock of a group or share partition."""
-        lock = self._locks.get((partition, key))
+        lock = self._locks.get((partition_index, key))
         if lock is None:
-            lock = self._locks[partition, key] = asyncio.Lock()
+            lock = self._locks[partition_index, key] = asyncio.Lock()
         return lock
 
-    def is_busy(self, partition: int, key: str) -> bool:
+    def is_busy(self, partition_index: int, key: str) -> bool:
         """Whether a decision about it is being made in slices."""
-        lock = self._locks.get((partition, key))
+        lock = self._locks.get((partition_index, key))
         return lock is not None and lock.locked()

@@ -37,9 +37,9 @@ class Crash(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="cras
     restart_after_ms: int | None = None
 
     def __str__(self) -> str:
-        lost = ", unflushed data lost" if self.lose_unflushed else ""
+        loss_text = ", unflushed data lost" if self.lose_unflushed else ""
         restart = _duration_text("restart", self.restart_after_ms)
-        return f"crash {_broker_text(self.broker)}{lost}{restart}"
+        return f"crash {_broker_text(self.broker)}{loss_text}{restart}"
 
 
 class MoveLeader(_ClusterAction, frozen=True, kw_only=True, tag_field="do", tag="move-leader"):

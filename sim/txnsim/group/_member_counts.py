@@ -44,7 +44,7 @@ class CountedMember(Protocol):
     def is_stable(self) -> bool: ...
 
 
-class Tally:
+class MemberTally:
     """Counts over the members of a group."""
 
     __slots__ = (
@@ -81,9 +81,9 @@ class Tally:
         self.regexes: dict[str, int] = {}
         """Regular expression -> number of members that subscribe by it."""
 
-    def copy(self) -> Tally:
+    def copy(self) -> MemberTally:
         """An independent copy."""
-        copied_tally = Tally()
+        copied_tally = MemberTally()
         for attribute in (
             "_user_counts",
             "_source_counts",

@@ -131,7 +131,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             return change
         records += change.records
         effects: list[ConsumerEffect] = []
-        advanced_member = self._advance(
+        advanced_member = self._reconcile_member(
             group,
             updated_member,
             command,
@@ -178,7 +178,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     # Where does it go
 
-    def _advance(
+    def _reconcile_member(
         self,
         group: ConsumerGroup,
         updated_member: ConsumerMember,

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._member_counts import Tally
+from txnsim.group._member_counts import MemberTally
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
@@ -140,7 +140,7 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
-        self.tally = Tally()
+        self.tally = MemberTally()
         self._recounts = True
         self._last_lookup: tuple[int, int] | None = None
         self._owners: dict[TopicIdPartition, str] = {}

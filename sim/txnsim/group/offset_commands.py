@@ -77,7 +77,7 @@ class FetchOffsets(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a position that a transaction may still change is refused (KIP-447)."""
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class FetchedPosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A position in an answer."""
 
     topic_partition: TopicPartition

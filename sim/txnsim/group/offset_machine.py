@@ -13,9 +13,9 @@ from txnsim.group._offsets import NO_RECORD_LIMIT
 from txnsim.group.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
+    FetchedPosition,
     FetchOffsets,
     PartitionErrors,
-    Position,
 )
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
@@ -111,7 +111,7 @@ def _refusal_for_version(command: CommitOffsets, refusal: Rejection) -> Rejectio
 
 def fetch_offsets(
     shard: GroupShard, command: FetchOffsets, *, high_watermark: int
-) -> tuple[Position, ...] | Rejection:
+) -> tuple[FetchedPosition, ...] | Rejection:
     """The group's positions; -1 if there is none.
 
     Args:
@@ -127,7 +127,7 @@ def fetch_offsets(
         return refusal
     if group is None or refusal is not None:
         return tuple(
-            Position(topic_partition=topic_partition)
+            FetchedPosition(topic_partition=topic_partition)
             for topic_partition in command.partitions or ()
         )
     if command.partitions is None:
@@ -153,12 +153,14 @@ def _fetched_position(
     command: FetchOffsets,
     record: OffsetCommitted | None,
     topic_partition: TopicPartition,
-) -> Position:
+) -> FetchedPosition:
     if command.require_stable and shard.offsets.is_pending(command.group_id, topic_partition):
-        return Position(topic_partition=topic_partition, error=ErrorCode.unstable_offset_commit)
+        return FetchedPosition(
+            topic_partition=topic_partition, error=ErrorCode.unstable_offset_commit
+        )
     if record is None:
-        return Position(topic_partition=topic_partition)
-    return Position(
+        return FetchedPosition(topic_partition=topic_partition)
+    return FetchedPosition(
         topic_partition=record.topic_partition,
         offset=record.position,
         leader_epoch=record.leader_epoch,

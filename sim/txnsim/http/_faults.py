@@ -59,7 +59,7 @@ class FaultRoutes(Noun):
     @Operation("post", f"{PREFIX}/faults", status="201", refusals=("409", "422"))
     async def arm(self, _request: Request, body: Body[FaultRule]) -> Fault:
         """Arm a fault rule."""
-        return self._arm(await body.read())
+        return self._arm_rule(await body.read())
 
     @Operation("post", f"{PREFIX}/faults/plan", status="201", refusals=("409", "422"))
     async def arm_plan(self, _request: Request, body: Body[list[FaultRule]]) -> list[Fault]:
@@ -70,7 +70,7 @@ class FaultRoutes(Noun):
         armed_faults: list[Fault] = []
         try:
             for fault_rule in fault_rules:
-                armed_faults.append(self._arm(fault_rule))
+                armed_faults.append(self._arm_rule(fault_rule))
         except RefusedError:
             for fault_rule in fault_rules[: len(armed_faults)]:
                 with self._input_event("disarm-fault", rule=fault_rule.id):
@@ -78,7 +78,7 @@ class FaultRoutes(Noun):
             raise
         return armed_faults
 
-    def _arm(self, fault_rule: FaultRule) -> Fault:
+    def _arm_rule(self, fault_rule: FaultRule) -> Fault:
         injector = self._cluster.injector
         is_armed = injector.get(fault_rule.id) is not None
         try:
@@ -167,10 +167,10 @@ class FaultRoutes(Noun):
         fate_argument = {} if fate == "pass" else {"as": fate}
         with self._input_event("release-fault", rule=rule_id, **fate_argument):
             try:
-                released = self._cluster.injector.release(rule_id, FATES[fate])
+                released_count = self._cluster.injector.release(rule_id, FATES[fate])
             except CannotStrikeError as error:
                 raise RefusedError(422, str(error)) from error
-        return Released(released=released)
+        return Released(released=released_count)
 
     @Operation(
         "get",

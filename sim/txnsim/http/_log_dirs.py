@@ -41,7 +41,7 @@ class LogDirArchiveRoutes(ClusterNoun):
         Every file shows this moment: batches are referenced, not copied, and sent piece by piece.
         """
         broker_id = broker_id_of(request)
-        cut = self._cut([broker_id])
+        cut = self._cut_log_dirs([broker_id])
         files = await self._files(cut, broker_id)
         return StreamingResponse(_archive_chunks(files, cut.at_ms), media_type=TAR)
 
@@ -59,10 +59,10 @@ class LogDirArchiveRoutes(ClusterNoun):
         log has it.
         """
         broker_ids = [BrokerId(number) for number in numbers_of(request, "broker")]
-        cut = self._cut(broker_ids or sorted(self._cluster.members))
+        cut = self._cut_log_dirs(broker_ids or sorted(self._cluster.members))
         return StreamingResponse(self._archive(cut), media_type=TAR)
 
-    def _cut(self, broker_ids: Sequence[BrokerId]) -> LogDirsCut:
+    def _cut_log_dirs(self, broker_ids: Sequence[BrokerId]) -> LogDirsCut:
         try:
             return log_dirs.LogDirsCut.of_cluster(self._cluster, broker_ids)
         except ConfigError as error:

@@ -220,11 +220,13 @@ class TransactionRoutes(ClusterNoun):
         verdict = word_of(request, "verdict", sorted(OpenTxnStatus))
         program = program_at(self._cluster.bootstrap)
         pace = self._pace()
-        judged = judge_cluster(await self._facts_reader.read(pace), program=program)
+        cluster_verdict = judge_cluster(await self._facts_reader.read(pace), program=program)
         return self._listing(
             (
                 open_view
-                for partition in sorted(judged.partitions, key=lambda judged: judged.partition)
+                for partition in sorted(
+                    cluster_verdict.partitions, key=lambda judged: judged.partition
+                )
                 for open_txn in partition.open_txns
                 if (open_view := _open_view(partition, open_txn)).verdict
                 == (verdict or open_view.verdict)

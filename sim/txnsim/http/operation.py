@@ -161,19 +161,24 @@ class Noun:
 
     @classmethod
     def operations(cls) -> tuple[Operation, ...]:
-        return tuple(answered.operation for answered in cls._answered_operations())
+        return tuple(
+            answered_operation.operation for answered_operation in cls._answered_operations()
+        )
 
     def routes(self) -> list[Route]:
         return [
-            answered.operation.route(MethodType(answered.method, self))
-            for answered in self._answered_operations()
+            answered_operation.operation.route(MethodType(answered_operation.method, self))
+            for answered_operation in self._answered_operations()
         ]
 
     def responders(self) -> list[tuple[Operation, Responder]]:
         """Each operation with its responder, for callers without a router."""
         return [
-            (answered.operation, answered.operation.responder(MethodType(answered.method, self)))
-            for answered in self._answered_operations()
+            (
+                answered_operation.operation,
+                answered_operation.operation.responder(MethodType(answered_operation.method, self)),
+            )
+            for answered_operation in self._answered_operations()
         ]
 
     @classmethod

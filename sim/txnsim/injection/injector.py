@@ -375,10 +375,10 @@ class Injector:
             case Pass():
                 return None
             case Hold() | Reorder():
-                return self._wait_for_release(self._hold(armed_rule, crossing, hit_event))
+                return self._wait_for_release(self._hold_crossing(armed_rule, crossing, hit_event))
             case Stall(stall_ms=stall_ms):
                 self._stalls.begin(crossing.line, armed_rule, stall_ms)
-                return self._wait_for_release(self._hold(armed_rule, crossing, hit_event))
+                return self._wait_for_release(self._hold_crossing(armed_rule, crossing, hit_event))
             case Delay(delay_ms=delay_ms, jitter_ms=jitter_ms):
                 if jitter_ms is not None:
                     delay_ms += self._rng.stream(_stream_name(armed_rule.rule)).randint(
@@ -410,7 +410,7 @@ class Injector:
 
     # Waiting
 
-    def _hold(
+    def _hold_crossing(
         self, armed_rule: ArmedRule, crossing: Crossing, hit_event: int
     ) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
@@ -434,7 +434,7 @@ class Injector:
 
     async def _wait_for_line(self, stalling_rule: ArmedRule, crossing: Crossing) -> FaultEffect:
         while True:
-            await self._hold(stalling_rule, crossing, -1)
+            await self._hold_crossing(stalling_rule, crossing, -1)
             later_staller = self._stalls.rule_after_wake(crossing)
             if later_staller is None:
                 break
@@ -616,15 +616,15 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         """Stall a line, for ``duration_ms`` milliseconds or until the rule is released."""
         stall = self._by_line[line] = StalledLine(line, stalling_rule)
         if duration_ms is not None:
-            stall.timer = self.clock.call_later(duration_ms, lambda: self._end(stall))
+            stall.timer = self.clock.call_later(duration_ms, lambda: self._end_stall(stall))
 
     def end_all(self, stalling_rule: ArmedRule) -> None:
         """End all stalls of a rule."""
         for stall in list(self._by_line.values()):
             if stall.stalling_rule is stalling_rule:
-                self._end(stall)
+                self._end_stall(stall)
 
-    def _end(self, stall: StalledLine) -> None:
+    def _end_stall(self, stall: StalledLine) -> None:
         if stall.timer is not None:
             stall.timer.cancel()
             stall.timer = None
@@ -639,13 +639,13 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
                 future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
-        asyncio.get_running_loop().call_soon(self._finish, stall)
+        asyncio.get_running_loop().call_soon(self._finish_stall, stall)
 
-    def _finish(self, stall: StalledLine) -> None:
+    def _finish_stall(self, stall: StalledLine) -> None:
         if self._by_line.get(stall.line) is not stall:
             return  # one of them was stalled again
         if stall.line in stall.stalling_rule.held_by_line:
-            self._end(stall)
+            self._end_stall(stall)
             return
         del self._by_line[stall.line]
         self.ended()
@@ -745,7 +745,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         armed_rule.lasting.append(lasting_effect)
         if ends_after_ms is not None:
             timer = self.clock.call_later(
-                ends_after_ms, partial(self._end, armed_rule, lasting_effect)
+                ends_after_ms, partial(self._end_lasting_effect, armed_rule, lasting_effect)
             )
             lasting_effect.cancel_timer = timer.cancel
 
@@ -757,10 +757,10 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         """
         lasting_effects = list(armed_rule.lasting)
         for lasting_effect in lasting_effects:
-            self._end(armed_rule, lasting_effect)
+            self._end_lasting_effect(armed_rule, lasting_effect)
         return len(lasting_effects)
 
-    def _end(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
+    def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
         armed_rule.lasting.remove(lasting_effect)
         lasting_effect.cancel_timer()
         armed_rule.released += 1

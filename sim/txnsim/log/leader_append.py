@@ -132,7 +132,7 @@ def append_client(
         )
         if refusal is not None:
             return _rejection_of(log, refusal)
-    return _write(
+    return _write_batch(
         log, batch, header, producer, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms
     )
 
@@ -168,7 +168,7 @@ def append_coordinator(
             if refusal is not None:
                 return _rejection_of(log, refusal)
         last_sequence = header.last_sequence
-        return _write(
+        return _write_batch(
             log,
             batch,
             header,
@@ -262,7 +262,7 @@ def append_marker(
     )
 
 
-def _write(
+def _write_batch(
     log: PartitionLog,
     batch: ReceivedBatch,
     header: BatchHeader,

@@ -46,12 +46,12 @@ def payload_in_steps(header: BatchHeader, batch: ReceivedBatch, bytes_max: int) 
             raise UnpacksTooLargeError(CODEC_NAMES[header.compression], bytes_max)
         yield _UNPACK_NS + len(payload) * _UNPACK_BYTE_NS
         return payload
-    unpacked = yield PackedRecords(header.compression, packed_bytes, bytes_max)
-    assert unpacked is not None
-    if isinstance(unpacked, Exception):
-        raise unpacked
-    yield _UNPACK_NS + len(unpacked)
-    return unpacked
+    unpacked_records = yield PackedRecords(header.compression, packed_bytes, bytes_max)
+    assert unpacked_records is not None
+    if isinstance(unpacked_records, Exception):
+        raise unpacked_records
+    yield _UNPACK_NS + len(unpacked_records)
+    return unpacked_records
 
 
 def unpack_records(packed: PackedRecords, target_memory: mmap.mmap) -> Unpacked:
@@ -64,13 +64,13 @@ def unpack_records(packed: PackedRecords, target_memory: mmap.mmap) -> Unpacked:
 
 def run_steps(steps: Steps[T]) -> T:
     """Run the steps without a pause; returns their result."""
-    unpacked: Unpacked | None = None
+    unpacked_records: Unpacked | None = None
     try:
         while True:
-            step = steps.send(unpacked)
-            unpacked = None
+            step = steps.send(unpacked_records)
+            unpacked_records = None
             if isinstance(step, PackedRecords):
-                unpacked = unpack_records(step, mmap.mmap(-1, step.room_bytes))
+                unpacked_records = unpack_records(step, mmap.mmap(-1, step.room_bytes))
     except StopIteration as end:
         result: T = end.value
         return result

@@ -187,7 +187,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, Rejection | None]:
         """Accept a client's push; the error if refused."""
-        refusal = yield from self._push(push, client, subscriptions, now_ms)
+        refusal = yield from self._take_push(push, client, subscriptions, now_ms)
         error = ErrorCode.none if refusal is None else refusal.error
         self.pushes[error] = self.pushes.get(error, 0) + 1
         return refusal
@@ -200,7 +200,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _push(
+    def _take_push(
         self,
         push: Push,
         client: TelemetryClient,

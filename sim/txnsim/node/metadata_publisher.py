@@ -92,15 +92,15 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             return
         self.image = image
         for subscription in list(self._subscriptions):
-            self._tell(subscription)
+            self._publish_to(subscription)
 
     def catch_up(self, broker_id: BrokerId) -> None:
         """Send the latest image to a broker whose link is up again."""
         for subscription in list(self._subscriptions):
             if subscription.broker_id == broker_id:
-                self._tell(subscription)
+                self._publish_to(subscription)
 
-    def _tell(self, subscription: _Subscription) -> None:
+    def _publish_to(self, subscription: _Subscription) -> None:
         broker_id = subscription.broker_id
         if subscription.image is self.image or subscription not in self._subscriptions:
             return

@@ -96,7 +96,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         finally:
             # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
             # behind.
-            self._finish(operation, None)
+            self._finish_operation(operation, None)
 
     def park(self, operation: ParkedOperation) -> None:
         """Park an operation, whose future gets the answer. A cancelled operation
@@ -131,7 +131,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         for operation in list(operations):
             outcome = operation.check(key)
             if outcome is not None and outcome is not False:
-                self._finish(operation, partial(operation.resolve, outcome))
+                self._finish_operation(operation, partial(operation.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
         """Answer all operations that wait for ``key`` (its leader has changed, its topic was
@@ -142,7 +142,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._check_later(key, is_released=True)
             return
         for operation in operations:
-            self._finish(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, done=True))
 
     def release_all(self) -> None:
         """Answer all operations, because the broker stops."""
@@ -150,7 +150,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             operation for operations in self.parked.values() for operation in operations
         )
         for operation in [*self.wide, *indexed_operations]:
-            self._finish(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, done=True))
 
     def pace(self) -> Pace:
         """A new pace for work in slices."""
@@ -163,7 +163,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         }
         return len(indexed_operations) + len(self.wide)
 
-    def _finish(self, operation: ParkedOperation, answer: Callable[[], object] | None) -> None:
+    def _finish_operation(
+        self, operation: ParkedOperation, answer: Callable[[], object] | None
+    ) -> None:
         same_timeout = self._by_timeout.get(operation.timeout_ms)
         if same_timeout is not None:
             same_timeout.pop(operation, None)
@@ -213,11 +215,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def _late_answer(self, operation: ParkedOperation, key: KeyT, *, is_released: bool) -> None:
         if is_released:
-            self._finish(operation, partial(operation.answer, done=True))
+            self._finish_operation(operation, partial(operation.answer, done=True))
             return
         outcome = operation.check(key)
         if outcome is not None and outcome is not False:
-            self._finish(operation, partial(operation.resolve, outcome))
+            self._finish_operation(operation, partial(operation.resolve, outcome))
 
     def _arm_timer(self, timeout_ms: float, delay_ms: float) -> None:
         self._clock.call_later(delay_ms, lambda: self._expire_operations(timeout_ms))
@@ -230,7 +232,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             if left_ms > 0:
                 self._arm_timer(timeout_ms, left_ms)
                 return
-            self._finish(operation, partial(operation.answer, done=False))
+            self._finish_operation(operation, partial(operation.answer, done=False))
         if same_timeout:
             self._arm_timer(timeout_ms, 0)
         else:

@@ -51,13 +51,13 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """(topic id, log) of each stored log."""
         return ((topic_id, log) for (topic_id, _), log in self._logs.items())
 
-    def log(self, topic: TopicImage, partition: int, config: LogConfig) -> PartitionLog:
+    def log(self, topic: TopicImage, partition_index: int, config: LogConfig) -> PartitionLog:
         """The log of a replica; it is created if it does not exist."""
-        key = (topic.topic_id, partition)
+        key = (topic.topic_id, partition_index)
         log = self._logs.get(key)
         if log is None:
             log = self._logs[key] = PartitionLog(
-                topic_partition=TopicPartition(topic.name, partition),
+                topic_partition=TopicPartition(topic.name, partition_index),
                 config=config,
                 leader_epoch=-1,
             )

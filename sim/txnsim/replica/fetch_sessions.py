@@ -144,9 +144,11 @@ class CachedPartition(msgspec.Struct, eq=False):
     def replace_request(self, new_request: FetchPartition) -> None:
         """Replace the reader's request; a topic name that was found once is kept."""
         if new_request.naming is Naming.NO_NAME:
-            cached = self.request
+            cached_request = self.request
             new_request = msgspec.structs.replace(
-                new_request, topic_partition=cached.topic_partition, naming=cached.naming
+                new_request,
+                topic_partition=cached_request.topic_partition,
+                naming=cached_request.naming,
             )
         self.request = new_request
 
@@ -215,11 +217,11 @@ class Session:
         (FetchSession.update).
         """
         for key, partition in asked_partitions.items():
-            cached = self.partitions.get(key)
-            if cached is None:
+            cached_partition = self.partitions.get(key)
+            if cached_partition is None:
                 self.partitions[key] = CachedPartition(partition)
             else:
-                cached.replace_request(partition)
+                cached_partition.replace_request(partition)
             self._plan = None
         for key in forgotten_keys:
             if self.partitions.pop(key, None) is not None:
@@ -233,9 +235,9 @@ class Session:
         """
         if self._plan is None or self._topic_names is not topic_names:
             if self.by_topic_ids:
-                for (topic, _), cached in self.partitions.items():
+                for (topic, _), cached_partition in self.partitions.items():
                     topic_name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
-                    cached.resolve(topic_name)
+                    cached_partition.resolve(topic_name)
             self._topic_names = topic_names
             self._plan = (
                 tuple(self.partitions),
@@ -486,9 +488,9 @@ class FetchSessions:
             last_used_ms=now_ms,
         )
         for key, outcome in results:
-            cached = session.partitions[key] = CachedPartition(request.partitions[key])
-            cached.high_watermark = outcome.high_watermark
-            cached.log_start_offset = outcome.log_start_offset
+            cached_partition = session.partitions[key] = CachedPartition(request.partitions[key])
+            cached_partition.high_watermark = outcome.high_watermark
+            cached_partition.log_start_offset = outcome.log_start_offset
         shard.touch(session, now_ms)
         return session.session_id
 

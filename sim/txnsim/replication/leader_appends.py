@@ -118,10 +118,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             return log
         if gate.fault_points.network.interceptor.is_armed or gate.disk.is_full:
             return self._append_once_admitted(batch, appends)
-        appended = self.append_admitted(log, batch, now_ms=now_ms)
-        if isinstance(appended, Appended):
-            appends.append((log, appended.last_offset))
-        return appended
+        append_outcome = self.append_admitted(log, batch, now_ms=now_ms)
+        if isinstance(append_outcome, Appended):
+            appends.append((log, append_outcome.last_offset))
+        return append_outcome
 
     async def _append_once_admitted(
         self, batch: WaitingBatch, appends: Appends
@@ -132,10 +132,10 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         log = batch.find_log()  # another broker may lead it by now
         if isinstance(log, Rejection):
             return log
-        appended = self.append_admitted(log, batch)
-        if isinstance(appended, Appended):
-            appends.append((log, appended.last_offset))
-        return appended
+        append_outcome = self.append_admitted(log, batch)
+        if isinstance(append_outcome, Appended):
+            appends.append((log, append_outcome.last_offset))
+        return append_outcome
 
     def append_admitted(
         self,
@@ -168,14 +168,14 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
                 return Rejection(error=disk_error, reason="the disk is full")
             durable_before = gate.durable(log)
         is_traced = events.tracer.on
-        appended = batch.append_to_log(
+        append_outcome = batch.append_to_log(
             log, now_ms=self.clock.now_ms() if now_ms is None else now_ms
         )
-        if isinstance(appended, Rejection):
+        if isinstance(append_outcome, Rejection):
             if is_traced:
-                batch.trace_refusal(events, appended)
-            return appended
-        previous_cause = batch.trace_append(events, log, appended) if is_traced else None
+                batch.trace_refusal(events, append_outcome)
+            return append_outcome
+        previous_cause = batch.trace_append(events, log, append_outcome) if is_traced else None
         if partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
@@ -189,11 +189,11 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             events.tracer.caused_by(previous_cause)
         if durable_before is not None:
             aborted_producer_id = batch.aborted_producer_id
-            aborted_offset = None if aborted_producer_id is None else appended.base_offset
+            aborted_offset = None if aborted_producer_id is None else append_outcome.base_offset
             gate.after_append(
                 log, durable_before, aborted_at=aborted_offset, producer_id=aborted_producer_id
             )
-        return appended
+        return append_outcome
 
 
 class Watermarks(msgspec.Struct, kw_only=True, eq=False):

@@ -107,14 +107,14 @@ class ReplicaFetchers(msgspec.Struct, kw_only=True, eq=False):
     )
 
     def apply(
-        self, followed: Iterable[FollowedReplica], unfollowed: Iterable[TopicPartition]
+        self, followed_replicas: Iterable[FollowedReplica], unfollowed: Iterable[TopicPartition]
     ) -> None:
         """Starts following the new partitions and stops following the old ones."""
         changed_leaders: dict[BrokerId, None] = {}
         for topic_partition in unfollowed:
             self._held_back_replicas.pop(topic_partition, None)
             self._stop_following(topic_partition, changed_leaders)
-        for replica in followed:
+        for replica in followed_replicas:
             topic_partition = replica.log.topic_partition
             self._stop_following(topic_partition, changed_leaders)
             if topic_partition in self.lagging_partitions:
@@ -220,22 +220,22 @@ class _Fetcher:
 
     def drop(self, topic_partition: TopicPartition) -> None:
         """Stops fetching a partition."""
-        followed = self._followed.pop(topic_partition, None)
+        followed_partition = self._followed.pop(topic_partition, None)
         self._changed.pop(topic_partition, None)
         self._names = None
-        if followed is not None:
-            self._forgotten[topic_partition] = followed.topic_id
+        if followed_partition is not None:
+            self._forgotten[topic_partition] = followed_partition.topic_id
 
     def following(self, topic_partition: TopicPartition) -> FollowedReplica:
         """How this broker follows a partition that it fetches here: topic id, log, leader and
         leader epoch.
         """
-        followed = self._followed[topic_partition]
+        followed_partition = self._followed[topic_partition]
         return FollowedReplica(
-            topic_id=followed.topic_id,
-            log=followed.log,
+            topic_id=followed_partition.topic_id,
+            log=followed_partition.log,
             leader=self._leader,
-            leader_epoch=followed.leader_epoch,
+            leader_epoch=followed_partition.leader_epoch,
         )
 
     def stop(self) -> None:
@@ -276,15 +276,15 @@ class _Fetcher:
             self._names = tuple(self._followed)
         partitions: list[ReplicaFetchPartition] = []
         for topic_partition in changed_partitions:
-            followed = self._followed[topic_partition]
-            if followed.is_delayed:
+            followed_partition = self._followed[topic_partition]
+            if followed_partition.is_delayed:
                 continue
-            log = followed.log
+            log = followed_partition.log
             partitions.append(
                 ReplicaFetchPartition(
-                    topic_id=followed.topic_id,
+                    topic_id=followed_partition.topic_id,
                     topic_partition=topic_partition,
-                    current_leader_epoch=followed.leader_epoch,
+                    current_leader_epoch=followed_partition.leader_epoch,
                     fetch_offset=log.local.end_offset,
                     last_fetched_epoch=log.epochs.latest,
                     log_start_offset=log.log_start_offset,
@@ -355,12 +355,12 @@ class _Fetcher:
         """The followed partition that an answer is about; None if this broker does not follow it
         any more.
         """
-        followed = self._followed.get(fetched_partition.topic_partition)
-        if followed is None and not fetched_partition.topic_partition.topic:
-            followed = self._followed_by_topic_id(fetched_partition)
-        if followed is None or request_number < followed.first_request:
+        followed_partition = self._followed.get(fetched_partition.topic_partition)
+        if followed_partition is None and not fetched_partition.topic_partition.topic:
+            followed_partition = self._followed_by_topic_id(fetched_partition)
+        if followed_partition is None or request_number < followed_partition.first_request:
             return None
-        return followed
+        return followed_partition
 
     async def _apply_answer(self, request_number: int, reply: ReplicaFetchReply) -> None:
         """Apply the leader's answer (AbstractFetcherThread.processFetchRequest). An append that has
@@ -369,20 +369,22 @@ class _Fetcher:
         now_ms = self._clock.now_ms() if reply.partitions else 0
         gate = self._gate
         for fetched_partition in reply.partitions:
-            followed = self._followed.get(fetched_partition.topic_partition)
-            if followed is None or request_number < followed.first_request:
-                followed = self._followed_partition(request_number, fetched_partition)
-            if followed is None:
+            followed_partition = self._followed.get(fetched_partition.topic_partition)
+            if followed_partition is None or request_number < followed_partition.first_request:
+                followed_partition = self._followed_partition(request_number, fetched_partition)
+            if followed_partition is None:
                 continue
             if fetched_partition.error:
-                self._on_partition_error(followed, fetched_partition.error)
+                self._on_partition_error(followed_partition, fetched_partition.error)
                 continue
             if self._refused.tried:
                 self._refused.forget_failures(str(fetched_partition.topic_partition))
             if fetched_partition.diverging_epoch is not None:
-                await self._truncate_at_divergence(followed.log, fetched_partition.diverging_epoch)
+                await self._truncate_at_divergence(
+                    followed_partition.log, fetched_partition.diverging_epoch
+                )
                 continue
-            log = followed.log
+            log = followed_partition.log
             is_abandoned = False
             for batch in fetched_partition.batches:
                 durable_before = None
@@ -391,19 +393,19 @@ class _Fetcher:
                     is_abandoned = (
                         self._is_stopped
                         or self._followed_partition(request_number, fetched_partition)
-                        is not followed
+                        is not followed_partition
                     )
                     if is_abandoned:
                         break
                     if error is not None:
-                        self._delay_partition(followed, error)
+                        self._delay_partition(followed_partition, error)
                         is_abandoned = True
                         break
                     now_ms = self._clock.now_ms()
                     durable_before = self._gate.durable(log)
                 if batch.base_offset < log.local.end_offset and self._was_sent_twice(log, batch):
                     continue
-                if batch.leader_epoch > followed.leader_epoch:
+                if batch.leader_epoch > followed_partition.leader_epoch:
                     break  # written by a leader that is unknown here (KAFKA-18723)
                 log.append(batch, now_ms=now_ms)
                 self._changed[log.topic_partition] = None
@@ -523,27 +525,27 @@ class _Fetcher:
             self._log_events.trace_start(log, "the leader's log does")
         return True
 
-    def _on_partition_error(self, followed: _FollowedPartition, error: int) -> None:
+    def _on_partition_error(self, followed_partition: _FollowedPartition, error: int) -> None:
         if error == ErrorCode.offset_out_of_range:
-            self._ask_leader_offset(followed, LATEST_TIMESTAMP)
+            self._ask_leader_offset(followed_partition, LATEST_TIMESTAMP)
             return
-        self._delay_partition(followed, error)
+        self._delay_partition(followed_partition, error)
 
-    def _delay_partition(self, followed: _FollowedPartition, error: int | None) -> None:
+    def _delay_partition(self, followed_partition: _FollowedPartition, error: int | None) -> None:
         """Leave the partition out for ``replica.fetch.backoff.ms``; new metadata may end that
         earlier.
         """
-        followed.is_delayed = True
+        followed_partition.is_delayed = True
         self._refused.note_failure(
-            str(followed.log.topic_partition),
+            str(followed_partition.log.topic_partition),
             "NO_ANSWER" if error is None else ErrorCode(error).name.upper(),
             f"broker {self._broker_id} can't copy it from broker {self._leader}",
         )
 
         def fetch_again() -> None:
-            topic_partition = followed.log.topic_partition
-            if self._followed.get(topic_partition) is followed:
-                followed.is_delayed = False
+            topic_partition = followed_partition.log.topic_partition
+            if self._followed.get(topic_partition) is followed_partition:
+                followed_partition.is_delayed = False
                 self._changed[topic_partition] = None
                 self.send()
 
@@ -575,56 +577,61 @@ class _Fetcher:
 
     # Out of range
 
-    def _ask_leader_offset(self, followed: _FollowedPartition, timestamp_ms: int) -> None:
+    def _ask_leader_offset(self, followed_partition: _FollowedPartition, timestamp_ms: int) -> None:
         """Ask the leader for its log end, then for its log start, because this log ends outside of
         the leader's (AbstractFetcherThread.fetchOffsetAndTruncate).
         """
-        followed.is_delayed = True
+        followed_partition.is_delayed = True
         command = ReplicaOffsetCommand(
             replica_id=self._broker_id,
-            topic_partition=followed.log.topic_partition,
-            current_leader_epoch=followed.leader_epoch,
+            topic_partition=followed_partition.log.topic_partition,
+            current_leader_epoch=followed_partition.leader_epoch,
             timestamp_ms=timestamp_ms,
         )
         self._peers.replica_offset(self._leader, command).on_done(
-            lambda answer: self._on_leader_offset(followed, timestamp_ms, answer)
+            lambda answer: self._on_leader_offset(followed_partition, timestamp_ms, answer)
         )
 
     def _on_leader_offset(
-        self, followed: _FollowedPartition, timestamp_ms: int, answer: Pending[ReplicaOffsetReply]
+        self,
+        followed_partition: _FollowedPartition,
+        timestamp_ms: int,
+        answer: Pending[ReplicaOffsetReply],
     ) -> None:
-        topic_partition = followed.log.topic_partition
-        if self._is_stopped or self._followed.get(topic_partition) is not followed:
+        topic_partition = followed_partition.log.topic_partition
+        if self._is_stopped or self._followed.get(topic_partition) is not followed_partition:
             return
         error = answer.exception()
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            self._delay_partition(followed, answer.result().error if error is None else None)
+            self._delay_partition(
+                followed_partition, answer.result().error if error is None else None
+            )
             return
-        offset, log = answer.result().offset, followed.log
+        offset, log = answer.result().offset, followed_partition.log
         if timestamp_ms == LATEST_TIMESTAMP:
             if offset >= log.log_end_offset:
-                self._ask_leader_offset(followed, EARLIEST_TIMESTAMP)
+                self._ask_leader_offset(followed_partition, EARLIEST_TIMESTAMP)
                 return
             self._tasks.drive(
                 self._truncate_log(log, offset),
-                partial(self._resume_fetching, followed),
+                partial(self._resume_fetching, followed_partition),
                 name=self._name,
             )
             return
         if offset > log.log_end_offset:
             self._restart_log(log, offset)
-        self._resume_fetching(followed, None, None)
+        self._resume_fetching(followed_partition, None, None)
 
     def _resume_fetching(
-        self, followed: _FollowedPartition, _: None, error: BaseException | None
+        self, followed_partition: _FollowedPartition, _: None, error: BaseException | None
     ) -> None:
         """Fetch the partition again: its log now ends within the leader's."""
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
-        topic_partition = followed.log.topic_partition
-        if not self._is_stopped and self._followed.get(topic_partition) is followed:
-            followed.is_delayed = False
+        topic_partition = followed_partition.log.topic_partition
+        if not self._is_stopped and self._followed.get(topic_partition) is followed_partition:
+            followed_partition.is_delayed = False
             self._changed[topic_partition] = None
             self.send()

@@ -125,7 +125,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             self._ask_to_join_isr(session, command.replica_epoch)
             wait_ms = min(wait_ms, self.replicas.dynamic_settings.replica_fetch_wait_max_ms)
         if refused_partitions or session.partitions_with_news or wait_ms <= 0:
-            return self._answer_now(self._reply(session, refused_partitions))
+            return self._answer_now(self._reply_of(session, refused_partitions))
         parked_answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
         session.parked_request = parked_answer
         session.deadline_ms = now_ms + wait_ms
@@ -339,7 +339,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts: answers
 
-    def _reply(
+    def _reply_of(
         self, session: _FollowerSession, answers: list[ReplicaFetchedPartition]
     ) -> ReplicaFetchReply:
         """The reply with everything that is new, as far as its size allows."""
@@ -439,7 +439,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         parked_answer, session.parked_request = session.parked_request, None
         session.is_answer_due = False
         if parked_answer is not None:
-            parked_answer.resolve(self._reply(session, []))
+            parked_answer.resolve(self._reply_of(session, []))
 
     def _supersede_parked(self, session: _FollowerSession) -> None:
         """Answer a parked Fetch with nothing, because the follower's next request has arrived."""

@@ -20,7 +20,7 @@ from txnsim.types import BrokerId
 Link = tuple[BrokerId, BrokerId]
 
 
-class Cut(Enum):
+class LinkCut(Enum):
     """How a link is cut."""
 
     BLACK_HOLE = "nothing arrives, and neither side knows"
@@ -33,7 +33,7 @@ class LinkCuts:
     __slots__ = ("_cuts", "_waiting", "_watchers")
 
     def __init__(self) -> None:
-        self._cuts: dict[Link, Cut] = {}
+        self._cuts: dict[Link, LinkCut] = {}
         self._waiting: dict[Link, list[Callable[[], object]]] = {}
         self._watchers: list[Callable[[BrokerId, BrokerId], object]] = []
 
@@ -41,7 +41,7 @@ class LinkCuts:
         """Whether any link is cut."""
         return bool(self._cuts)
 
-    def cut(self, link: Link, kind_of_cut: Cut) -> None:
+    def cut(self, link: Link, kind_of_cut: LinkCut) -> None:
         """Cut a link, or change how it is cut; messages that wait on it go on waiting."""
         self._cuts[link] = kind_of_cut
 
@@ -55,7 +55,7 @@ class LinkCuts:
             return []
         return self._waiting.pop(link, [])
 
-    def kind_of_cut(self, link: Link) -> Cut | None:
+    def kind_of_cut(self, link: Link) -> LinkCut | None:
         """How a link is cut; None if it is whole."""
         return self._cuts.get(link)
 

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Final, Protocol
 
 
-class Line(Protocol):
+class BlockingConnection(Protocol):
     """A connection, with the methods of a blocking socket."""
 
     def settimeout(self, value: float, /) -> None:
@@ -31,10 +31,10 @@ class Line(Protocol):
         """Close the connection."""
 
 
-class World(Protocol):
+class BlockingWorld(Protocol):
     """Connections and time of a blocking program."""
 
-    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+    def connect(self, host: str, port: int, *, timeout_s: float) -> BlockingConnection:
         """Open a connection."""
 
     def monotonic_s(self) -> float:
@@ -50,7 +50,7 @@ class World(Protocol):
 class RealWorld:
     """TCP connections and the clock of the machine."""
 
-    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+    def connect(self, host: str, port: int, *, timeout_s: float) -> BlockingConnection:
         """Open a connection."""
         return socket.create_connection((host, port), timeout=timeout_s)
 
@@ -67,16 +67,16 @@ class RealWorld:
         return False
 
 
-_current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state
+_current: Final[ContextVar[BlockingWorld]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state
 
 
-def world() -> World:
+def world() -> BlockingWorld:
     """The current world of this thread."""
     return _current.get()
 
 
 @contextmanager
-def playing_in(new_world: World) -> Iterator[None]:
+def playing_in(new_world: BlockingWorld) -> Iterator[None]:
     """Make ``new_world`` the current world of this thread for the block."""
     token = _current.set(new_world)
     try:

@@ -201,7 +201,7 @@ class LoopClock:
         timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, context)
         heapq.heappush(self._timers, timer)
         if not self._firing and (self._handle is None or deadline_ms < self._armed_ms):
-            self._arm()
+            self._arm_next_timer()
         return timer
 
     def advance(self, ms: int) -> None:
@@ -275,13 +275,13 @@ class LoopClock:
         try:
             timers = self._timers
             while timers and (timers[0].callback is None or timers[0].deadline_ms <= self.now_ms()):
-                self._fire(heapq.heappop(timers))
+                self._run_callback(heapq.heappop(timers))
                 yield
         finally:
             self._firing = False
-            self._arm()
+            self._arm_next_timer()
 
-    def _fire(self, timer: _ClusterTimer) -> None:
+    def _run_callback(self, timer: _ClusterTimer) -> None:
         callback, timer.callback = timer.callback, None
         if callback is None:
             self._cancelled = max(0, self._cancelled - 1)
@@ -293,7 +293,7 @@ class LoopClock:
                 {"message": f"timer callback {callback!r} failed", "exception": error}
             )
 
-    def _arm(self) -> None:
+    def _arm_next_timer(self) -> None:
         self._disarm()
         if self._timers:
             self._armed_ms = self._timers[0].deadline_ms

@@ -62,7 +62,7 @@ LOOKS: Final = 64
 """Number of looks at the clock after which a slice ends, also if no time passes."""
 
 
-class Worker(Protocol):
+class TurnWorker(Protocol):
     """A user of turns whose work exceeds one turn."""
 
     used_ns: int
@@ -99,7 +99,7 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: list[tuple[int, int, Worker]] = []
+        self._waiting: list[tuple[int, int, TurnWorker]] = []
         self.large: Final = LargeRequests(self)
         self.reads: Final = LargeReads(self)
         self._number = 0
@@ -113,7 +113,7 @@ class Turns:
         self.spent_ns = 0
         """Time of work in this turn so far."""
 
-    def wait(self, worker: Worker, *, wanted_ns: int) -> None:
+    def wait(self, worker: TurnWorker, *, wanted_ns: int) -> None:
         """Let a worker that is not waiting yet go on in a later turn; ``wanted_ns`` is the time
         that its next work will take.
         """
@@ -131,7 +131,7 @@ class Turns:
         queue = self._waiting
         last_number = self._number
         self.spent_ns = 0
-        requeued: list[tuple[int, int, Worker]] = []
+        requeued: list[tuple[int, int, TurnWorker]] = []
         while queue and self.spent_ns < self.limit_ns:
             waiting_entry = heappop(queue)
             _, queue_number, worker = waiting_entry
@@ -150,7 +150,7 @@ class Turns:
 
 
 class LargeRequests:
-    """All large requests, as one ``Worker``.
+    """All large requests, as one ``TurnWorker``.
 
     They wait in a queue. The first request gets ``ROUND`` slices, then it goes to the end.
     """
@@ -188,7 +188,7 @@ class LargeRequests:
 
 
 class LargeReads:
-    """All sockets from which a large request is being read, as one ``Worker``.
+    """All sockets from which a large request is being read, as one ``TurnWorker``.
 
     Taking bytes from a socket is work too, and a loop takes megabytes from one before it looks at
     the next. After ``READ_BYTES`` of all sockets together their readers wait in a queue, and one

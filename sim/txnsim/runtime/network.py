@@ -28,7 +28,7 @@ from txnsim.faults.interception import Crossing, FaultEffect, Interceptor, PassA
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.loggers import Logger
-from txnsim.runtime._link_cuts import Cut, Link, LinkCuts, Pipe
+from txnsim.runtime._link_cuts import Link, LinkCut, LinkCuts, Pipe
 from txnsim.runtime.clock import Clock, TimerHandle
 from txnsim.runtime.peer_call import PeerCall, PeerHandler, TracedAs, Unanswered, as_coroutine
 from txnsim.runtime.tasks import LoopTasks, Pending
@@ -132,7 +132,9 @@ class PeerLinks:
         self._handlers.pop(broker_id, None)
         self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
 
-    def cut(self, source: BrokerId, target: BrokerId, kind_of_cut: Cut = Cut.BLACK_HOLE) -> None:
+    def cut(
+        self, source: BrokerId, target: BrokerId, kind_of_cut: LinkCut = LinkCut.BLACK_HOLE
+    ) -> None:
         """Cut the link, both for requests of ``source`` and for the answers to them.
 
         On a refused link, requests under way and new ones fail until ``heal``. In a black hole they
@@ -140,7 +142,7 @@ class PeerLinks:
         """
         self._cuts.cut((source, target), kind_of_cut)
         self._has_cuts = True
-        if kind_of_cut is Cut.REFUSED:
+        if kind_of_cut is LinkCut.REFUSED:
             self._fail_where(lambda link: link == (source, target), "the link was cut")
 
     def heal(self, source: BrokerId, target: BrokerId) -> None:
@@ -307,12 +309,12 @@ class PeerLinks:
                 del call.pending[call.correlation_id]  # _answer, written out: the hot path
                 call.answer.resolve(answer.value)
             else:
-                self._answer(call, answer.value)
+                self._send_reply(call, answer.value)
 
     def _finish_handling(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
             if call.correlation_id in call.pending:  # is_awaited, written out: the hot path
-                self._answer(call, reply)
+                self._send_reply(call, reply)
         elif isinstance(error, asyncio.CancelledError):
             call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
         else:
@@ -322,7 +324,7 @@ class PeerLinks:
             if call.is_awaited:
                 self._return_answer(call, error, partial(call.fail, error))
 
-    def _answer(self, call: PeerCall, reply: object) -> None:
+    def _send_reply(self, call: PeerCall, reply: object) -> None:
         traced_as = call.traced_as
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
@@ -372,7 +374,7 @@ class PeerLinks:
         kind_of_cut = self._cuts.kind_of_cut(call.link)
         if kind_of_cut is None:
             return False
-        if kind_of_cut is Cut.REFUSED:
+        if kind_of_cut is LinkCut.REFUSED:
             call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
             return True
 

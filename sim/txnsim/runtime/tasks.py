@@ -523,21 +523,21 @@ class _CoroutineRest(msgspec.Struct, eq=False):
         try:
             result = await _continue_coroutine(self._coroutine, self._awaited)
         except asyncio.CancelledError as error:
-            self._report(None, error)
+            self._report_result(None, error)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
-            self._report(None, error)
+            self._report_result(None, error)
         else:
-            self._report(result, None)
+            self._report_result(result, None)
 
     def settle(self, task: asyncio.Task[Any]) -> None:
         """Report the cancellation, if the task was cancelled before ``run`` began."""
         if self._done is not None:
             self._coroutine.close()
             if task.cancelled():
-                self._report(None, asyncio.CancelledError())
+                self._report_result(None, asyncio.CancelledError())
 
-    def _report(self, result: Any, error: BaseException | None) -> None:
+    def _report_result(self, result: Any, error: BaseException | None) -> None:
         on_done, self._done = self._done, None
         if on_done is not None:
             on_done(result, error)

@@ -201,7 +201,7 @@ class SimClusterControl:
             for link in ((broker, other_broker), (other_broker, broker))
         ]
         for link in links:
-            self._cut(link)
+            self._cut_link(link)
 
         async def heal_links() -> None:
             for link in links:
@@ -209,7 +209,7 @@ class SimClusterControl:
 
         return heal_links
 
-    def _cut(self, link: tuple[BrokerId, BrokerId]) -> None:
+    def _cut_link(self, link: tuple[BrokerId, BrokerId]) -> None:
         network = self._cluster.environment.network
         if link in self._cuts:
             self._cuts[link] += 1

@@ -299,7 +299,7 @@ class RequestConnection(asyncio.Protocol):
         except BadInputError as error:
             self._close_for_bad_request(error)
             return
-        done_ns = self._handle(request, frame, received_ns)
+        done_ns = self._handle_request(request, frame, received_ns)
         self._turns.spent_ns += done_ns - received_ns + REQUEST_NS
 
     def _handle_parsed(
@@ -311,10 +311,12 @@ class RequestConnection(asyncio.Protocol):
             raise_bug(error)
         elif self._listener.is_open:
             begun_ns = self._stopwatch_ns()
-            done_ns = self._handle(request, frame, received_ns, pace if pace.has_rested else None)
+            done_ns = self._handle_request(
+                request, frame, received_ns, pace if pace.has_rested else None
+            )
             self._turns.spent_ns += done_ns - begun_ns
 
-    def _handle(
+    def _handle_request(
         self, request: Request, frame: bytes, received_ns: int, pace: Pace | None = None
     ) -> int:
         """Handle a request; returns the stopwatch's time after the handler's first step."""
@@ -377,7 +379,7 @@ class RequestConnection(asyncio.Protocol):
             trace = self._begin_trace()
             trace.trace_receipt(request, handler, self._request_bytes)
             trace.trace_handled(request, reply)
-        self._send(request, reply)
+        self._send_reply(request, reply)
 
     def _is_ordinary_request(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; a frame of the authentication is handled here.
@@ -455,7 +457,7 @@ class RequestConnection(asyncio.Protocol):
                 name="connection.encode",
             )
             return
-        self._send(request, reply, reply_pieces)
+        self._send_reply(request, reply, reply_pieces)
         self._is_busy = False
         if request.pace is not None:  # a large request: the next one begins in another turn
             self.work_until()
@@ -475,7 +477,9 @@ class RequestConnection(asyncio.Protocol):
         else:
             self._finish_request(request, handler, reply, error, reply_pieces)
 
-    def _send(self, request: Request, reply: Any, reply_pieces: list[bytes] | None = None) -> None:
+    def _send_reply(
+        self, request: Request, reply: Any, reply_pieces: list[bytes] | None = None
+    ) -> None:
         outbox, meter = self._outbox, self._meter
         key, version = request.api_key, request.api_version
         self._response_bytes = 0
@@ -503,7 +507,7 @@ class RequestConnection(asyncio.Protocol):
                 and reply_bytes > reply_bytes_max
                 and reply_bytes > request.bytes_max
             ):
-                self._send(
+                self._send_reply(
                     request, *too_large_reply(request, reply_bytes, self._request_bytes, self._name)
                 )
                 return
@@ -625,7 +629,7 @@ class RequestConnection(asyncio.Protocol):
 
     def _send_after_fault(self, outcome: FaultOutcome) -> None:
         first_piece = self._outbox.piece_count()
-        self._send(outcome.request, outcome.reply)
+        self._send_reply(outcome.request, outcome.reply)
         sent_bytes = self._outbox.bytes_since(first_piece)
         if outcome.damage is not None and sent_bytes:
             batch = batch_in_answer(outcome.request.api_key, outcome.reply)

@@ -119,7 +119,7 @@ class ClusterMember:
         tracer = self._environment.tracer
         broker_epoch = self._metadata.image.brokers[self.broker_id].epoch
         cause_before = tracer.cause
-        up_event = self._trace("node.up", epoch=broker_epoch)
+        up_event = self._trace_event("node.up", epoch=broker_epoch)
         tracer.caused_by(up_event)
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
@@ -177,7 +177,7 @@ class ClusterMember:
             await listener.close()
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         self.state = MemberLifeState.RUNNING
-        self._trace("node.up", epoch=self._lifecycle.broker_epoch)
+        self._trace_event("node.up", epoch=self._lifecycle.broker_epoch)
         if not self.is_cut_off_from_clients:
             listener.open(self.broker)
 
@@ -240,7 +240,7 @@ class ClusterMember:
         self.state = MemberLifeState.DOWN
         self._life += 1
         tracer = self._environment.tracer
-        cause_before = tracer.caused_by(self._trace("node.down", reason=reason))
+        cause_before = tracer.caused_by(self._trace_event("node.down", reason=reason))
         self._settle_waiting(has_succeeded=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
@@ -355,7 +355,7 @@ class ClusterMember:
         self._waiting = waiting_future
         return await waiting_future
 
-    def _trace(self, kind: str, **data: object) -> int:
+    def _trace_event(self, kind: str, **data: object) -> int:
         tracer = self._environment.tracer
         if not tracer.on:
             return NO_CAUSE

@@ -20,7 +20,7 @@ from txnsim.share._locks import LockDeadline, LockDeadlines
 from txnsim.share.commands import TERMINAL, RecordState, SharePartitionSettings
 
 
-class Gap(msgspec.Struct, frozen=True, gc=False):
+class OffsetGap(msgspec.Struct, frozen=True, gc=False):
     """Offsets that the persisted state leaves out, from ``start_offset`` on (GapWindow).
 
     The gap is valid as long as the end offset is still the one of that state.
@@ -56,7 +56,7 @@ class InFlight:
         self._batches: list[InFlightBatch] = []
         self.start_offset = 0
         self.end_offset = 0
-        self.gap: Gap | None = None
+        self.gap: OffsetGap | None = None
         self.find_next = False
         """Whether records below the end offset may be available (findNextFetchOffset)."""
         self.delivery_complete_count = 0
@@ -141,7 +141,7 @@ class InFlight:
         if self.gap is None:
             return
         is_within = self.gap.end_offset == self.end_offset and offset <= self.gap.end_offset
-        self.gap = Gap(offset, self.gap.end_offset) if is_within else None
+        self.gap = OffsetGap(offset, self.gap.end_offset) if is_within else None
 
     def next_fetch_offset(self) -> int:
         """The first offset to acquire: in flight and available, in a gap, or new."""

@@ -28,7 +28,7 @@ from txnsim.interbroker.share_state import (
 from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share._acknowledgement import Acknowledgement, MovedStates
 from txnsim.share._acquisition import acquire
-from txnsim.share._in_flight import Gap, InFlight
+from txnsim.share._in_flight import InFlight, OffsetGap
 from txnsim.share._in_flight_state import InFlightState
 from txnsim.share.commands import (
     TERMINAL,
@@ -217,7 +217,7 @@ class SharePartition:
             records.find_next = True
             records.end_offset = records.last_batch.last_offset
             if gap_start is not None:
-                records.gap = Gap(gap_start, records.end_offset)
+                records.gap = OffsetGap(gap_start, records.end_offset)
             records.move_start()
         self.phase = Phase.ACTIVE
         return tuple(self._dead_letters_after_load(stored_state.batches, settings))

@@ -35,7 +35,7 @@ _NO_CHANGE: Final = -2
 """Leader of a PartitionChangeRecord that does not change the leader."""
 
 
-class RecordKind(IntEnum):
+class MetadataRecordKind(IntEnum):
     """Kinds of records that are read, with their numbers."""
 
     REGISTER_BROKER = 0
@@ -62,15 +62,15 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-_SCHEMAS: Final[dict[RecordKind, tuple[Any, ...]]] = {
-    RecordKind.TOPIC: (schema.TopicRecord,),
-    RecordKind.PARTITION: schema.PARTITION_RECORDS,
-    RecordKind.CONFIG: (schema.ConfigRecord,),
-    RecordKind.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
-    RecordKind.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
-    RecordKind.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
-    RecordKind.PRODUCER_IDS: (schema.ProducerIdsRecord,),
-    RecordKind.CLEAR_ELR: (schema.ClearElrRecord,),
+_SCHEMAS: Final[dict[MetadataRecordKind, tuple[Any, ...]]] = {
+    MetadataRecordKind.TOPIC: (schema.TopicRecord,),
+    MetadataRecordKind.PARTITION: schema.PARTITION_RECORDS,
+    MetadataRecordKind.CONFIG: (schema.ConfigRecord,),
+    MetadataRecordKind.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
+    MetadataRecordKind.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
+    MetadataRecordKind.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
+    MetadataRecordKind.PRODUCER_IDS: (schema.ProducerIdsRecord,),
+    MetadataRecordKind.CLEAR_ELR: (schema.ClearElrRecord,),
 }
 """Kind -> schemas by version."""
 
@@ -162,7 +162,7 @@ class _MetadataReader:
         }
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
-        self._open_txn_records: list[tuple[RecordKind, Any]] | None = None
+        self._open_txn_records: list[tuple[MetadataRecordKind, Any]] | None = None
         """Records of an unfinished metadata transaction (KIP-868); None outside of one."""
 
     def apply_batch(self, batch: StoredBatch, path: Path) -> None:
@@ -193,47 +193,47 @@ class _MetadataReader:
                     "which no record before it has made"
                 ) from None
 
-    def _replay(self, key: RecordKind, record: Any) -> None:
+    def _replay(self, key: MetadataRecordKind, record: Any) -> None:
         match key:
-            case RecordKind.BEGIN_TRANSACTION:
+            case MetadataRecordKind.BEGIN_TRANSACTION:
                 self._open_txn_records = []
-            case RecordKind.ABORT_TRANSACTION:
+            case MetadataRecordKind.ABORT_TRANSACTION:
                 self._open_txn_records = None
-            case RecordKind.END_TRANSACTION:
+            case MetadataRecordKind.END_TRANSACTION:
                 held_records, self._open_txn_records = self._open_txn_records or [], None
                 for held_record in held_records:
-                    self._apply(*held_record)
+                    self._apply_record(*held_record)
             case _ if self._open_txn_records is not None:
                 self._open_txn_records.append((key, record))
             case _:
-                self._apply(key, record)
+                self._apply_record(key, record)
 
-    def _apply(self, key: RecordKind, record: Any) -> None:
+    def _apply_record(self, key: MetadataRecordKind, record: Any) -> None:
         match key:
-            case RecordKind.REGISTER_BROKER:
+            case MetadataRecordKind.REGISTER_BROKER:
                 self._broker_ids.add(record)
-            case RecordKind.UNREGISTER_BROKER:
+            case MetadataRecordKind.UNREGISTER_BROKER:
                 self._broker_ids.discard(record)
-            case RecordKind.TOPIC:
+            case MetadataRecordKind.TOPIC:
                 self._topics[record.topic_id] = _TopicDraft(record.name, record.topic_id)
-            case RecordKind.PARTITION:
+            case MetadataRecordKind.PARTITION:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _partition_image(record)
-            case RecordKind.PARTITION_CHANGE:
+            case MetadataRecordKind.PARTITION_CHANGE:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _apply_change(
                     partitions[record.partition_id], record
                 )
-            case RecordKind.REMOVE_TOPIC:
+            case MetadataRecordKind.REMOVE_TOPIC:
                 removed_topic = self._topics.pop(record.topic_id)
                 self._removed.add(record.topic_id)
                 self._configs[ResourceType.TOPIC].pop(removed_topic.name, None)
-            case RecordKind.CONFIG:
+            case MetadataRecordKind.CONFIG:
                 self._configure(record)
-            case RecordKind.FEATURE_LEVEL:
+            case MetadataRecordKind.FEATURE_LEVEL:
                 self._features[record.name] = record.feature_level
                 self._features_epoch = self.end_offset
-            case RecordKind.PRODUCER_IDS:
+            case MetadataRecordKind.PRODUCER_IDS:
                 self._next_producer_id = record.next_producer_id
             case _:
                 self._clear_elr(record.topic_name)
@@ -298,7 +298,7 @@ class _MetadataReader:
         )
 
 
-def _decode_record(value: bytes, record_place: str) -> tuple[RecordKind, Any] | None:
+def _decode_record(value: bytes, record_place: str) -> tuple[MetadataRecordKind, Any] | None:
     """Decode a record: (kind, message); None for a kind that is not read.
 
     Of a broker registration only the id is decoded: it is the first field in every version.
@@ -311,10 +311,10 @@ def _decode_record(value: bytes, record_place: str) -> tuple[RecordKind, Any] | 
             raise CorruptLogRecordError(
                 f"{record_place}: a record of frame version {frame_version}"
             )
-        if kind_number not in set(RecordKind):
+        if kind_number not in set(MetadataRecordKind):
             return None
-        key = RecordKind(kind_number)
-        if key in (RecordKind.REGISTER_BROKER, RecordKind.UNREGISTER_BROKER):
+        key = MetadataRecordKind(kind_number)
+        if key in (MetadataRecordKind.REGISTER_BROKER, MetadataRecordKind.UNREGISTER_BROKER):
             return key, BrokerId(int.from_bytes(value[position : position + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None

@@ -21,7 +21,12 @@ from txnsim.metadata.image import (
     ClusterImage,
     PartitionImage,
 )
-from txnsim.storage.metadata_log import FRAME_VERSION, RecordKind, ResourceType, StoredMetadata
+from txnsim.storage.metadata_log import (
+    FRAME_VERSION,
+    MetadataRecordKind,
+    ResourceType,
+    StoredMetadata,
+)
 from txnsim.storage.names import Suffix
 from txnsim.storage.stored_file import StoredFile
 from txnsim.wire.batch import Record, build_batch, read_batch_header
@@ -114,20 +119,20 @@ def _record_values(
         level = image.features[feature_name]
         if level > 0 and feature_name != KRAFT_VERSION:
             yield _encode_record(
-                RecordKind.FEATURE_LEVEL,
+                MetadataRecordKind.FEATURE_LEVEL,
                 schema.FeatureLevelRecord(name=feature_name, feature_level=level),
             )
     for _, broker in sorted(image.brokers.items()):
         yield _encode_record(
-            RecordKind.REGISTER_BROKER, _registration_record(broker, features), version=3
+            MetadataRecordKind.REGISTER_BROKER, _registration_record(broker, features), version=3
         )
     for _, topic in sorted(image.topics.items()):
         yield _encode_record(
-            RecordKind.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
+            MetadataRecordKind.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id)
         )
         for partition_id, partition in enumerate(topic.partitions):
             partition_record = _partition_record(topic.topic_id, partition_id, partition)
-            yield _encode_record(RecordKind.PARTITION, partition_record, version=2)
+            yield _encode_record(MetadataRecordKind.PARTITION, partition_record, version=2)
     yield from _config_records(
         ResourceType.TOPIC,
         {feature_name: topic.configs for feature_name, topic in image.topics.items()},
@@ -136,12 +141,12 @@ def _record_values(
     yield from _config_records(ResourceType.GROUP, image.group_configs)
     yield from _config_records(ResourceType.CLIENT_METRICS, image.client_metrics)
     yield _encode_record(
-        RecordKind.PRODUCER_IDS,
+        MetadataRecordKind.PRODUCER_IDS,
         schema.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id),
     )
 
 
-def _encode_record(key: RecordKind, message: Any, *, version: int = 0) -> bytes:
+def _encode_record(key: MetadataRecordKind, message: Any, *, version: int = 0) -> bytes:
     encoded_parts = [bytes((FRAME_VERSION, key, version))]
     writer(type(message))(message, encoded_parts.append)
     return b"".join(encoded_parts)
@@ -152,7 +157,7 @@ def _config_records(
 ) -> Iterable[bytes]:
     return (
         _encode_record(
-            RecordKind.CONFIG,
+            MetadataRecordKind.CONFIG,
             schema.ConfigRecord(
                 resource_type=resource_type,
                 resource_name=resource_name,

@@ -27,7 +27,7 @@ from txnsim.metadata.image import TopicImage
 from txnsim.server.views.waiting_transactions import WAIT_MS, check_states, in_vain
 from txnsim.testing.event_loop import in_cluster_loop
 from txnsim.testing.rebuilt_cluster import ClusterPart, RebuiltCluster
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -279,7 +279,7 @@ class AsyncTransactions(ClusterPart):
         admin = await self._rebuilt.admin()
         now_ms = self._rebuilt.environment.clock.now_ms()
         hanging_txns = await self._hanging()
-        guess = Decision.ABORTED
+        guess = PastDecision.ABORTED
         return tuple(
             [
                 await repair(admin, hanging_txn, now_ms=now_ms, guess=guess)

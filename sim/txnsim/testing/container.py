@@ -78,12 +78,12 @@ class ContainerCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def command_of_environment(
-    environment: Mapping[str, str], passed_arguments: Sequence[str] = ()
+    process_variables: Mapping[str, str], passed_arguments: Sequence[str] = ()
 ) -> ContainerCommand:
     """The command that the environment asks for.
 
     Args:
-        environment: Environment variables of the process.
+        process_variables: Environment variables of the process.
         passed_arguments: Arguments of the container, which are passed on.
 
     Raises:
@@ -93,7 +93,7 @@ def command_of_environment(
         **DEFAULT_VARIABLES,
         **{
             variable: value_text
-            for variable, value_text in environment.items()
+            for variable, value_text in process_variables.items()
             if is_given(variable, value_text)
         },
     }
@@ -102,8 +102,10 @@ def command_of_environment(
         raise ConfigError(
             "\n".join(unknown_word_message("variable", name, OPTIONS) for name in unknown_variables)
         )
-    properties, remarks = _broker_properties(environment, has_file="TXNSIM_CONFIG" in environment)
-    if "listeners" in properties and "TXNSIM_HOST" not in environment:
+    properties, remarks = _broker_properties(
+        process_variables, has_file="TXNSIM_CONFIG" in process_variables
+    )
+    if "listeners" in properties and "TXNSIM_HOST" not in process_variables:
         del own_variables["TXNSIM_HOST"]  # these variables choose the listening address
     config = own_variables.pop("TXNSIM_CONFIG", None)
     if config is not None and properties and not config.endswith(".properties"):
@@ -127,12 +129,12 @@ def command_of_environment(
 
 
 def _broker_properties(
-    environment: Mapping[str, str], *, has_file: bool
+    process_variables: Mapping[str, str], *, has_file: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The properties that the environment sets, by name, and remarks on them."""
     variables = {
         name: value
-        for name, value in sorted(environment.items())
+        for name, value in sorted(process_variables.items())
         if is_given(name, value, KAFKA_PREFIX) and name not in NON_BROKER_VARIABLES
     }
     bitnami_names = {
@@ -193,9 +195,9 @@ def main() -> int:
     os.execv(sys.executable, command)
 
 
-def health(environment: Mapping[str, str]) -> int:
+def health(process_variables: Mapping[str, str]) -> int:
     """Exit status: 0 if the control port reports a running cluster, or is switched off."""
-    port = environment.get("TXNSIM_HTTP_PORT", HTTP_PORT)
+    port = process_variables.get("TXNSIM_HTTP_PORT", HTTP_PORT)
     if port == OFF:
         return 0
     url = f"http://127.0.0.1:{port}/healthz"

@@ -110,24 +110,24 @@ class DecisionLedger:
             if undecided.is_v2:
                 (decision,) = undecided.decisions
                 if undecided.markers and _is_over(decision, before_ms):
-                    yield from self._judge(place, undecided, 1, len(undecided.markers))
+                    yield from self._judge_epoch(place, undecided, 1, len(undecided.markers))
             elif undecided.decisions:
                 decision_count, marker_count = _settled_counts(undecided, before_ms)
                 if decision_count:
-                    yield from self._judge(place, undecided, decision_count, marker_count)
+                    yield from self._judge_epoch(place, undecided, decision_count, marker_count)
             elif (
                 place.producer_id not in held_ids
                 and undecided.markers[-1].at_ms < before_ms - PAUSE_MS
             ):
-                yield from self._judge(place, undecided, 0, len(undecided.markers))
+                yield from self._judge_epoch(place, undecided, 0, len(undecided.markers))
 
     def finish(self) -> Iterator[JudgedPlace]:
         """Judge what is left."""
         for place, undecided in sorted(self._places.items(), key=lambda item: item[0]):
             decision_count, marker_count = len(undecided.decisions), len(undecided.markers)
-            yield from self._judge(place, undecided, decision_count, marker_count)
+            yield from self._judge_epoch(place, undecided, decision_count, marker_count)
 
-    def _judge(
+    def _judge_epoch(
         self, place: EpochPlace, undecided: _UnjudgedEpoch, decision_count: int, marker_count: int
     ) -> Iterator[JudgedPlace]:
         """Judge the first decisions and markers of a place, and forget them."""

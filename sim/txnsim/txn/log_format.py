@@ -379,9 +379,13 @@ class _Cursor:
             return NO_PARTITIONS
         partitions = []
         for _ in range(topic_count):
-            topic = self._take(self._length(is_flexible=is_flexible, fixed_format=_INT16)).decode()
+            topic = self._take_bytes(
+                self._length(is_flexible=is_flexible, fixed_format=_INT16)
+            ).decode()
             partition_count = self._length(is_flexible=is_flexible, fixed_format=_INT32)
-            partition_ids = struct.unpack(f"!{partition_count}i", self._take(4 * partition_count))
+            partition_ids = struct.unpack(
+                f"!{partition_count}i", self._take_bytes(4 * partition_count)
+            )
             partitions += [TopicPartition(topic, partition) for partition in partition_ids]
             if is_flexible:
                 self.tags()
@@ -394,7 +398,7 @@ class _Cursor:
         prev_producer_id, next_producer_id, client_version, next_producer_epoch = _NO_TAGS
         for _ in range(self._uvarint()):
             tag = self._uvarint()
-            field_cursor = _Cursor(self._take(self._uvarint()), 0)
+            field_cursor = _Cursor(self._take_bytes(self._uvarint()), 0)
             match tag:
                 case 0:
                     prev_producer_id = field_cursor._unpack_fixed(_INT64)
@@ -421,7 +425,7 @@ class _Cursor:
         number, self._offset = read_uvarint(self._data, self._offset)
         return number
 
-    def _take(self, byte_count: int) -> bytes:
+    def _take_bytes(self, byte_count: int) -> bytes:
         taken_bytes = self._data[self._offset : self._offset + byte_count]
         if len(taken_bytes) != byte_count:
             raise IndexError(

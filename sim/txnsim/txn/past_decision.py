@@ -39,7 +39,7 @@ READ_LOG_HINT: Final = (
 )
 
 
-class Decision(StrEnum):
+class PastDecision(StrEnum):
     """How the transaction was ended on its other partitions."""
 
     COMMITTED = "committed"
@@ -54,14 +54,14 @@ class Decision(StrEnum):
         return {self.COMMITTED: "COMMIT", self.ABORTED: "ABORT"}.get(self, "")
 
 
-GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
+GUESSES: Final = {"abort": PastDecision.ABORTED, "commit": PastDecision.COMMITTED}
 """Value of ``--guess`` -> decision to assume if it is unknown."""
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
+class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """A decision, and the evidence for it."""
 
-    decision: Decision
+    decision: PastDecision
     because: str
     """The evidence, as a part of a sentence."""
     lacks_right: bool = False
@@ -74,12 +74,12 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         return f"{sentence}; {READ_LOG_HINT}" if self.lacks_right else sentence
 
     @staticmethod
-    def with_guess(command: str, decided: Decided | None) -> str:
+    def with_guess(command: str, decided: DecisionEvidence | None) -> str:
         """The command to show to users. It ends the text, without a full stop, as people paste it.
         If the decision is unknown it ends with ``--guess``, and the words before it say what to
         add.
         """
-        if decided is not None and decided.decision is not Decision.UNKNOWN:
+        if decided is not None and decided.decision is not PastDecision.UNKNOWN:
             return command
         return f"add abort, which discards its records, or commit: {command} --guess"
 
@@ -90,7 +90,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         markers: PartitionMarkers,
         *,
         last_write_ms: int | None,
-    ) -> Decided | None:
+    ) -> DecisionEvidence | None:
         """The decision about an open transaction of a partition, by the coordinator's log and the
         partition's markers.
 
@@ -110,7 +110,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         payment = due_decisions.payment(markers)
         if payment is Payment.PAID:
             return cls(
-                decision=Decision.ABORTED,
+                decision=PastDecision.ABORTED,
                 because=f"{evidence}, and the marker at offset {markers.markers[-1].offset} has"
                 " carried it out: what was written behind that marker was in no transaction",
             )
@@ -125,7 +125,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
                 " was in no transaction, or its producer's clock is wrong"
             )
         if payment is Payment.UNPAID or not decision.is_commit:
-            outcome = Decision.COMMITTED if decision.is_commit else Decision.ABORTED
+            outcome = PastDecision.COMMITTED if decision.is_commit else PastDecision.ABORTED
             return cls(decision=outcome, because=evidence)
         if not markers.markers:
             return _unknown_decision(
@@ -144,7 +144,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         producer_epoch: int,
         last_timestamp_ms: int,
         newest: NewestTxn | None,
-    ) -> Decided:
+    ) -> DecisionEvidence:
         """The decision about an open transaction that no coordinator lists, by the coordinator's
         newest state.
 
@@ -167,7 +167,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
                 f"no transaction was begun at epoch {producer_epoch}, so none can have been"
                 " committed"
             )
-            return cls(decision=Decision.ABORTED, because=evidence)
+            return cls(decision=PastDecision.ABORTED, because=evidence)
         outcome = _outcome(newest.state)
         if outcome is None or epochs_later not in (0, 1):
             return _unknown_decision(
@@ -179,7 +179,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
                 f"its coordinator tells of a later transaction, which is {newest.state}: this one"
                 " was written before that began"
             )
-        if outcome is Decision.COMMITTED:
+        if outcome is PastDecision.COMMITTED:
             return _unknown_decision(
                 f"its coordinator says {newest.state}, but no longer whether this partition was in"
                 " that transaction and has had its marker"
@@ -188,9 +188,9 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DECISION_SENTENCES: Final = {
-    Decision.COMMITTED: "It was committed: end it with COMMIT",
-    Decision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
-    Decision.UNKNOWN: "What was decided is unknown",
+    PastDecision.COMMITTED: "It was committed: end it with COMMIT",
+    PastDecision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
+    PastDecision.UNKNOWN: "What was decided is unknown",
 }
 
 
@@ -204,11 +204,11 @@ class NewestTxn(msgspec.Struct, frozen=True, kw_only=True):
     """Start of the transaction; None if none has begun with this producer id and epoch."""
 
 
-def _outcome(state: str) -> Decision | None:
+def _outcome(state: str) -> PastDecision | None:
     if state in _COMMIT_STATES:
-        return Decision.COMMITTED
-    return Decision.ABORTED if state in _ABORT_STATES else None
+        return PastDecision.COMMITTED
+    return PastDecision.ABORTED if state in _ABORT_STATES else None
 
 
-def _unknown_decision(because: str) -> Decided:
-    return Decided(decision=Decision.UNKNOWN, because=because)
+def _unknown_decision(because: str) -> DecisionEvidence:
+    return DecisionEvidence(decision=PastDecision.UNKNOWN, because=because)

@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition
 from txnsim.verdict.facts import WrongData
 
 
-class EndingMarker(msgspec.Struct, frozen=True, kw_only=True):
+class ProducerMarker(msgspec.Struct, frozen=True, kw_only=True):
     """A marker of a producer on a partition."""
 
     offset: int
@@ -39,7 +39,7 @@ def contradictions(
     producer_id: int,
     transactional_id: str | None,
     decisions: Sequence[CoordinatorRecord],
-    markers: Sequence[EndingMarker],
+    markers: Sequence[ProducerMarker],
 ) -> Iterator[WrongData]:
     """The markers of a producer on a partition that contradict what its coordinator has decided.
 
@@ -87,14 +87,14 @@ def contradictions(
             )
 
 
-def _is_before(decision: CoordinatorRecord, marker: EndingMarker) -> bool:
+def _is_before(decision: CoordinatorRecord, marker: ProducerMarker) -> bool:
     if decision.producer_epoch != marker.producer_epoch or decision.is_v2:
         return decision.producer_epoch <= marker.producer_epoch
     return decision.timestamp_ms <= marker.written_at
 
 
 def _ended_by(
-    marker: EndingMarker, unended: Sequence[CoordinatorRecord]
+    marker: ProducerMarker, unended: Sequence[CoordinatorRecord]
 ) -> Sequence[CoordinatorRecord]:
     """Of decisions without an end, those whose records a marker has ended: all that are surely
     older, and at least the oldest. One of the same millisecond may be that of the next transaction.
@@ -107,7 +107,7 @@ def _ended_by(
 
 
 def _begun_before(
-    marker: EndingMarker,
+    marker: ProducerMarker,
     later_decisions: Sequence[CoordinatorRecord],
 ) -> Sequence[CoordinatorRecord]:
     """The next decision, if its transaction had surely begun before a marker, which has then ended

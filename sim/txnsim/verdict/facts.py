@@ -13,14 +13,14 @@ import msgspec
 
 from txnsim.txn.markers import MarkerSending as MarkerSending
 from txnsim.txn.open_txn_verdict import CoordinatedTxn
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TopicPartition
 
 NO_LEADER: Final = -1
 """Leader of a partition that has none."""
 
 
-class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
+class OwedMarkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A marker that a coordinator has decided and that is not acknowledged."""
 
     transactional_id: str
@@ -75,7 +75,7 @@ class OpenTxnFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Timestamp of its newest record, set by the producer."""
     since_ms: int | None = None
     """Timestamp of its first batch; None if that is deleted or unknown."""
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """Its past decision, if it hangs and the adapter has looked for one."""
 
 
@@ -133,7 +133,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionFacts, ...] = ()
     transactions: tuple[TransactionFacts, ...] = ()
     """Transactions of the coordinators that serve."""
-    owed_markers: tuple[OwedMarker, ...] = ()
+    owed_markers: tuple[OwedMarkerFacts, ...] = ()
     unserved_coordinators: tuple[int, ...] = ()
     """Partitions of ``__transaction_state`` whose coordinator does not serve: without a leader that
     is up, or not loaded yet.

@@ -14,7 +14,7 @@ import msgspec
 
 from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import DECIDED_STATES, PROGRAM, OpenTxnStatus
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 from txnsim.verdict import words
@@ -22,7 +22,7 @@ from txnsim.verdict.facts import (
     ClusterFacts,
     MarkerSending,
     OpenTxnFacts,
-    OwedMarker,
+    OwedMarkerFacts,
     PartitionFacts,
     ShareGroupFacts,
     TransactionFacts,
@@ -118,7 +118,7 @@ class OpenTxnVerdict(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int | None
     coordinator_state: str | None
     ends: Ending
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """The decision whose marker a hanging transaction lacks."""
     is_two_phase: bool = False
 
@@ -570,7 +570,10 @@ def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) ->
 
 
 def _repair_ending(
-    status: OpenTxnStatus, partition: TopicPartition, program: ShellText, decided: Decided | None
+    status: OpenTxnStatus,
+    partition: TopicPartition,
+    program: ShellText,
+    decided: DecisionEvidence | None,
 ) -> Ending:
     command = status.repair_command(partition, program=program)
     assert command is not None, "a hanging transaction has a command"
@@ -591,7 +594,7 @@ _ENDS_OF_SENDING: Final[Mapping[MarkerSending, EndsBy]] = {
 }
 
 
-def _marker_ending(owed: OwedMarker | None) -> Ending:
+def _marker_ending(owed: OwedMarkerFacts | None) -> Ending:
     ends_by = EndsBy.MARKER if owed is None else _ENDS_OF_SENDING.get(owed.sending, EndsBy.MARKER)
     return Ending(
         by=ends_by,

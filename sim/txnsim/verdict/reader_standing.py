@@ -13,9 +13,9 @@ import msgspec
 
 from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TopicPartition
-from txnsim.verdict.facts import OpenTxnFacts, OwedMarker, PartitionFacts
+from txnsim.verdict.facts import OpenTxnFacts, OwedMarkerFacts, PartitionFacts
 
 
 class Cause(StrEnum):
@@ -61,9 +61,9 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str | None
     coordinator_id: int | None
     is_two_phase: bool = False
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """The decision about a hanging transaction; None unless a coordinator answered."""
-    owed: OwedMarker | None = None
+    owed: OwedMarkerFacts | None = None
     """The marker of a decided transaction; None if it is unknown what becomes of it."""
     is_beginning_deleted: bool = False
     """Whether its first records are deleted."""

@@ -2,7 +2,7 @@
 reports print it as it is.
 
 The sentences on one open transaction (``OpenTxnStatus.judge``) and on its past decision
-(``Decided``) are made with them, and stand inside of these.
+(``DecisionEvidence``) are made with them, and stand inside of these.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 
 from txnsim.shell_text import ShellText, command_line, continued, option
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, OpenTxnStatus
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.verdict.facts import MarkerSending, OwedMarker, PartitionFacts, WrongData
+from txnsim.verdict.facts import MarkerSending, OwedMarkerFacts, PartitionFacts, WrongData
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 
 NAMED_GROUPS_MAX: Final = 10
@@ -104,7 +104,7 @@ def _deleted_text(first_offset: int, log_start: int) -> str:
     return f". Its first records are deleted: the log begins at {log_start}"
 
 
-def owed_headline(name: str, partition: TopicPartition, owed: OwedMarker | None) -> str:
+def owed_headline(name: str, partition: TopicPartition, owed: OwedMarkerFacts | None) -> str:
     if owed is None:
         return f"{partition} waits for the marker of {name}"
     marker = marker_name(is_commit=owed.is_commit)
@@ -250,7 +250,7 @@ def coordinator_sentence(
     return f"{transactional_id} has begun no transaction"
 
 
-def marker_status(owed: OwedMarker) -> str:
+def marker_status(owed: OwedMarkerFacts) -> str:
     """How a marker stands that a coordinator owes, for a picture."""
     return {
         MarkerSending.UNDER_WAY: "on its way",
@@ -425,7 +425,7 @@ def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
     return f"Its producer ends it, or its coordinator after transaction.timeout.ms={timeout_ms}."
 
 
-def marker_ends(owed: OwedMarker | None) -> str:
+def marker_ends(owed: OwedMarkerFacts | None) -> str:
     """What ends a decided transaction."""
     if owed is None or owed.sending is MarkerSending.UNTOLD:
         return "Its marker ends it. Its coordinator has yet to get it written."
@@ -727,7 +727,8 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
         decision_text = "" if holder.decided is None else f" {holder.decided}."
-        return f"It hangs.{decision_text} To end it: {Decided.with_guess(command, holder.decided)}"
+        ending_command = DecisionEvidence.with_guess(command, holder.decided)
+        return f"It hangs.{decision_text} To end it: {ending_command}"
     if holder.verdict is OpenTxnStatus.DECIDED:
         return _marker_advice(holder)
     if holder.verdict is OpenTxnStatus.UNKNOWN:

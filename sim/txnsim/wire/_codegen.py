@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Source:
+class CodeSource:
     """The source of a function under construction: its lines, and the objects that its names stand
     for.
     """

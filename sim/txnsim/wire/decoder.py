@@ -22,7 +22,7 @@ from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, Final, cast
 
-from txnsim.wire._codegen import Source, twin_of
+from txnsim.wire._codegen import CodeSource, twin_of
 from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, EntityRows, FieldRow, describe
 from txnsim.wire.values import to_duration, to_error_code, to_time, to_uuid
 from txnsim.wire.varint import read_uvarint
@@ -189,7 +189,7 @@ def _emit_message(source: _DecoderSource, rows: EntityRows, target: str) -> None
     source.line(f"{target}.__class__ = {source.bind(rows.cls, 'Cls')}")
 
 
-class _DecoderSource(Source):
+class _DecoderSource(CodeSource):
     """The source of a decoder."""
 
     def __init__(self, kind: _ReaderKind, *, is_request: bool = False) -> None:

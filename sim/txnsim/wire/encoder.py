@@ -13,7 +13,7 @@ from struct import Struct
 from struct import pack as pack_values
 from typing import Any, Final, cast
 
-from txnsim.wire._codegen import Source, twin_of
+from txnsim.wire._codegen import CodeSource, twin_of
 from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, REQUIRED, EntityRows, FieldRow, describe
 from txnsim.wire.values import Batches, duration_ms, time_ms, uuid_bytes
 from txnsim.wire.varint import SMALL_VARINTS, uvarint
@@ -90,7 +90,7 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
         on_dropped: Called with the class and the values for which it has no field.
     """
     rows = describe(cls)
-    source = Source()
+    source = CodeSource()
     source.names |= {"Twin": twin_of(cls), "Cls": cls, "on_dropped": on_dropped}
     field_rows = (*rows.plain, *rows.tagged)
     parameters = [
@@ -115,7 +115,7 @@ def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Cal
 class _FixedWidthRun:
     """Adjacent values of fixed size, packed together, with the lengths that follow them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CodeSource) -> None:
         self._source = source
         self._codes: list[str] = []
         self._values: list[str] = []
@@ -140,7 +140,7 @@ class _FixedWidthRun:
         self._values.clear()
 
 
-class _EncoderSource(Source):
+class _EncoderSource(CodeSource):
     """The source of an encoder."""
 
     def __init__(self, *, has_steps: bool = False) -> None:

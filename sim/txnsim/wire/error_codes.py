@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-from txnsim.wire._codegen import Source
+from txnsim.wire._codegen import CodeSource
 from txnsim.wire._schema import ENTITY, FIXED_WIDTH_CODES, describe
 
 ERROR_CODE: Final = "error_code"
@@ -48,7 +48,7 @@ def position_of_error(cls: Any) -> int | None:
 
 
 def _compile_teller(cls: Any) -> ErrorTeller | None:
-    source = Source()
+    source = CodeSource()
     source.enter("def tell_errors(o, tell):")
     if not _emit_error_lines(source, cls, "o"):
         return None
@@ -56,7 +56,7 @@ def _compile_teller(cls: Any) -> ErrorTeller | None:
     return teller
 
 
-def _emit_error_lines(source: Source, cls: Any, message_variable: str) -> bool:
+def _emit_error_lines(source: CodeSource, cls: Any, message_variable: str) -> bool:
     """Add the lines that find the error codes of ``message_variable``; returns whether there can be
     any. Loops are nested: calling a function for each element would take longer than finding its
     error code.

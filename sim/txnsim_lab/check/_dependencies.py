@@ -341,9 +341,9 @@ def _replaced_positions(
     history: History, committed: dict[str, Transaction]
 ) -> list[tuple[str, _Register, list[int]]]:
     last_positions: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
-    for _, sent in history.all_of(SentOffsets):
-        if sent.outcome is not Outcome.FAILED:
-            last_positions[sent.group, sent.place, sent.position] += 1
+    for _, sent_offsets in history.all_of(SentOffsets):
+        if sent_offsets.outcome is not Outcome.FAILED:
+            last_positions[sent_offsets.group, sent_offsets.place, sent_offsets.position] += 1
     positions_read: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
     replacements = []
     for index, observation in enumerate(history):

@@ -65,9 +65,9 @@ def _hanging(history: History) -> tuple[Hanging, ...]:
     owners = _ids_by_producer(history)
     last_answers = {producers.place: index for index, producers in _producer_answers(history)}
     hanging_transactions = []
-    deleted = deleted_topics(history)
+    deleted_topic_names = deleted_topics(history)
     for partition in sorted(last_answers):
-        if partition.topic in deleted:
+        if partition.topic in deleted_topic_names:
             continue  # and nobody is held back any more
         indexed_read = _last_read_held_back(history, partition)
         if indexed_read is None:

@@ -85,11 +85,11 @@ def _losses_of_transaction(transaction: Transaction, loss_proofs: _LossProofs) -
     anomalies = []
     lost_names = {_record_key(index, write) for index, (write, _) in lost_writes.items()}
     if visible and len(lost_names | visible.keys()) > 1:
-        missing = ", ".join(_record_name(write) for write, _ in lost_writes.values())
+        missing_text = ", ".join(_record_name(write) for write, _ in lost_writes.values())
         anomalies.append(
             convict(
                 Kind.TORN_TRANSACTION,
-                f"a part of {transaction.label} is visible, but not {missing}",
+                f"a part of {transaction.label} is visible, but not {missing_text}",
                 *proofs,
                 *(index for sights in visible.values() for index in sights),
                 *ends,

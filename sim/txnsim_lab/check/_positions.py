@@ -20,8 +20,10 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     or whose commit had not been requested by then.
     """
     senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
-    for index, sent in history.all_of(SentOffsets):
-        senders.setdefault((sent.group, sent.place, sent.position), []).append((index, sent))
+    for index, sent_offsets in history.all_of(SentOffsets):
+        senders.setdefault(
+            (sent_offsets.group, sent_offsets.place, sent_offsets.position), []
+        ).append((index, sent_offsets))
     transactions = history.transactions()
     anomalies = []
     for index, read in history.all_of(PositionsRead):
@@ -40,14 +42,14 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
 
 
 def _sent_before_decision(
-    transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
+    transactions: Mapping[str, Transaction], sent_offsets: SentOffsets, read: PositionsRead
 ) -> str | None:
     """The transaction if it was still uncommitted at the read; None if it was committed, or if
     there is none.
     """
-    if sent.transaction is None:
+    if sent_offsets.transaction is None:
         return None
-    transaction = transactions[sent.transaction]
+    transaction = transactions[sent_offsets.transaction]
     if transaction.fate.is_aborted:
         return transaction.label
     commits = [

@@ -69,10 +69,12 @@ def _was_left_out(answers: Sequence[tuple[int, Answer]], refused_answer: Answer)
     additions = [answer for _, answer in answers if isinstance(answer, Added)]
     if not additions or isinstance(refused_answer, Added):
         return False
-    accepted = [addition for addition in additions if addition.outcome is Outcome.OK]
+    accepted_additions = [addition for addition in additions if addition.outcome is Outcome.OK]
     if isinstance(refused_answer, Wrote):
-        return not any(refused_answer.place in addition.partitions for addition in accepted)
-    return not any(not addition.partitions for addition in accepted)
+        return not any(
+            refused_answer.place in addition.partitions for addition in accepted_additions
+        )
+    return not any(not addition.partitions for addition in accepted_additions)
 
 
 def _is_granted_since(life: Life, answered_at: int) -> bool:

@@ -302,7 +302,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
     delivered_offsets = {delivery.record.offset for delivery in consumption.deliveries()}
     begins = (read.log_start_offset for _, read in history.reads(consumption.topic_partition))
     log_start_offset = max(begins, default=UNKNOWN_OFFSET)
-    lost = visibility(history).misses
+    missed_write_indexes = visibility(history).misses
     for index, write in history.writes():
         transaction = history.transaction_of(write)
         is_demanded = (
@@ -312,7 +312,7 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
             and write.key is None
             and write.offset >= max(log_start_offset, 0)
             and write.offset not in delivered_offsets
-            and index not in lost
+            and index not in missed_write_indexes
         )
         if not is_demanded or (transaction is not None and not transaction.fate.is_committed):
             continue

@@ -28,7 +28,7 @@ _OFFSETS_NAMED_MAX: Final = 3
 _IndexedReads = Sequence[tuple[int, Read]]
 
 
-class _Group(msgspec.Struct):
+class _SkippedGroup(msgspec.Struct):
     """What is known of a group's positions on one partition."""
 
     senders: set[str]
@@ -87,21 +87,21 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
     return tuple(anomalies)
 
 
-def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
-    groups: dict[tuple[str, TopicPartition], _Group] = defaultdict(
-        lambda: _Group(set(), set(), set())
+def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]:
+    groups: dict[tuple[str, TopicPartition], _SkippedGroup] = defaultdict(
+        lambda: _SkippedGroup(set(), set(), set())
     )
-    for index, sent in history.all_of(SentOffsets):
-        group = groups[sent.group, sent.place]
-        group.senders.add(sent.who if sent.member is None else sent.member)
-        group.sent.add(sent.position)
-        group.transactions.add(sent.transaction)
-        transaction = history.transaction_of(sent)
+    for index, sent_offsets in history.all_of(SentOffsets):
+        group = groups[sent_offsets.group, sent_offsets.place]
+        group.senders.add(sent_offsets.who if sent_offsets.member is None else sent_offsets.member)
+        group.sent.add(sent_offsets.position)
+        group.transactions.add(sent_offsets.transaction)
+        transaction = history.transaction_of(sent_offsets)
         fate = None if transaction is None else transaction.fate
-        if sent.outcome is not Outcome.FAILED and (fate is None or not fate.is_aborted):
-            group.vouched_position = max(group.vouched_position, sent.position)
-        if sent.outcome is Outcome.OK and (fate is None or fate.is_committed):
-            group.is_in_force(sent.position, index)
+        if sent_offsets.outcome is not Outcome.FAILED and (fate is None or not fate.is_aborted):
+            group.vouched_position = max(group.vouched_position, sent_offsets.position)
+        if sent_offsets.outcome is Outcome.OK and (fate is None or fate.is_committed):
+            group.is_in_force(sent_offsets.position, index)
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             group_of_read = groups.get((read.group, position.place))
@@ -112,7 +112,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
 
 
 def _unprocessed_records(
-    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
+    history: History, partition: TopicPartition, group: _SkippedGroup, reads: _IndexedReads
 ) -> dict[int, int]:
     """Offset of each unprocessed record -> index of the observation that shows that it exists."""
     delivered: set[int] = set()
@@ -124,7 +124,7 @@ def _unprocessed_records(
             processed |= offsets
     first_offset = min(read.asked for _, read in reads)
     missed: dict[int, int] = {}
-    start_offset, replaced = _unreadable_records(history, partition)
+    start_offset, unreadable_offsets = _unreadable_records(history, partition)
     for index, read in history.committed_reads(partition):
         for record in read.records:
             offset = record.offset
@@ -135,13 +135,13 @@ def _unprocessed_records(
                 continue
             if offset in delivered and offset < group.vouched_position and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
-            if offset not in replaced:
+            if offset not in unreadable_offsets:
                 missed.setdefault(offset, index)
     return missed
 
 
 def _processed_inputs(
-    history: History, partition: TopicPartition, group: _Group, reads: _IndexedReads
+    history: History, partition: TopicPartition, group: _SkippedGroup, reads: _IndexedReads
 ) -> tuple[set[int], bool]:
     """The inputs that have an output, except refused or aborted ones; and whether the outputs of
     this group's transactions name their inputs on the partition.
@@ -181,7 +181,7 @@ def _unreadable_records(history: History, partition: TopicPartition) -> tuple[in
     """
     start_offset = 0
     newest: dict[str, int] = {}
-    replaced: set[int] = set()
+    unreadable_offsets: set[int] = set()
     for _, read in history.reads(partition):
         start_offset = max(start_offset, read.log_start_offset)
         for record in read.records:
@@ -189,6 +189,6 @@ def _unreadable_records(history: History, partition: TopicPartition) -> tuple[in
                 continue
             newest_offset = newest.get(record.key)
             if newest_offset is not None and newest_offset != record.offset:
-                replaced.add(min(newest_offset, record.offset))
+                unreadable_offsets.add(min(newest_offset, record.offset))
             newest[record.key] = max(record.offset, -1 if newest_offset is None else newest_offset)
-    return start_offset, replaced
+    return start_offset, unreadable_offsets

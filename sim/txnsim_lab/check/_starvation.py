@@ -48,11 +48,11 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     explained = {
         transaction.topic_partition for transaction in hanging(history)
     } | stuck_partitions(history)
-    deleted = deleted_topics(history)
+    deleted_topic_names = deleted_topics(history)
     patience_ms = blocking_limit_ms(history)
     anomalies = []
     for (reader_name, partition), last_reads in sorted(_reads_without_progress(history).items()):
-        is_explained = partition in explained or partition.topic in deleted
+        is_explained = partition in explained or partition.topic in deleted_topic_names
         if not is_explained and len(last_reads) > 1:
             anomalies += _starving(reader_name, partition, last_reads, patience_ms)
     return tuple(anomalies)

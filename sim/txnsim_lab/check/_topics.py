@@ -34,9 +34,9 @@ IN_DOUBT_MARK: Final = f"{REMADE_MARK}?"
 def with_distinct_topics(history: History) -> History:
     """The history with a different name for each topic that had the same name."""
     deletions: dict[str, list[tuple[int, Deleted]]] = defaultdict(list)
-    for index, deleted in history.all_of(Deleted):
-        if deleted.outcome is not Outcome.FAILED:
-            deletions[deleted.topic].append((index, deleted))
+    for index, deletion in history.all_of(Deleted):
+        if deletion.outcome is not Outcome.FAILED:
+            deletions[deletion.topic].append((index, deletion))
     if not deletions:
         return history
     topic_names = _Names(deletions)
@@ -47,9 +47,9 @@ def with_distinct_topics(history: History) -> History:
 
 def deleted_topics(history: History) -> frozenset[str]:
     return frozenset(
-        deleted.topic
-        for _, deleted in history.all_of(Deleted)
-        if deleted.outcome is not Outcome.FAILED
+        deletion.topic
+        for _, deletion in history.all_of(Deleted)
+        if deletion.outcome is not Outcome.FAILED
     )
 
 
@@ -118,11 +118,11 @@ class _Names:
         """
         deletion_count, in_doubt = 0, False
         sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
-        for deletion_index, deleted in self._deletions.get(topic, ()):
-            if index < deletion_index and observation.at_ms <= deleted.asked_ms:
+        for deletion_index, deletion in self._deletions.get(topic, ()):
+            if index < deletion_index and observation.at_ms <= deletion.asked_ms:
                 break
             deletion_count += 1
-            in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
+            in_doubt = deletion.outcome is not Outcome.OK or sent_ms <= deletion.at_ms
         return f"{topic}{IN_DOUBT_MARK}{index}" if in_doubt else _name(topic, deletion_count)
 
     def _all_names_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:

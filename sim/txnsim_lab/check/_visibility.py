@@ -184,12 +184,12 @@ def writers_by_offset(
     }
 
 
-def _record(write: Wrote) -> tuple[str | None, str | None, str | None]:
+def _record_key(write: Wrote) -> tuple[str | None, str | None, str | None]:
     return write.transaction, write.key, write.value
 
 
 def _note_record(write_by_offset: dict[int, Wrote | None], offset: int, write: Wrote) -> None:
     """Note a record; None at an offset with two different records."""
     earlier_write = write_by_offset.setdefault(offset, write)
-    if earlier_write is None or _record(earlier_write) != _record(write):
+    if earlier_write is None or _record_key(earlier_write) != _record_key(write):
         write_by_offset[offset] = None

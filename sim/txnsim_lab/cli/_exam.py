@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         from txnsim_lab.exam.results import page
 
         misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(exam_run, misses=misses, known=known_ids))
+        write_whole(args.report, page(exam_run, misses=misses, known_misses=known_ids))
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 

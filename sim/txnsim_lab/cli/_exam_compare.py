@@ -13,7 +13,7 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from txnsim_lab.exam.compare import Comparison, SituationDifference
+    from txnsim_lab.exam.compare import DriverComparison, SituationDifference
     from txnsim_lab.exam.results import Result
 
 DIFFER_STATUS: Final = 1
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: A driver can't be started, or an argument is wrong.
     """
     from txnsim.runtime.real_world import real_environment
-    from txnsim_lab.exam.compare import Bounds, ComparedDriver, compare
+    from txnsim_lab.exam.compare import ComparedDriver, ComparisonLimits, compare
     from txnsim_lab.exam.run import choose_situations
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.exam.targets import SimulatedTargets
@@ -60,9 +60,11 @@ def run(args: argparse.Namespace) -> int:
     levels = sorted(set(args.transaction_version)) or (0, 1, 2)
     if args.level_a is not None and args.level_b is not None:
         levels = [args.level_b]
-    bounds = Bounds(levels=levels, minutes=args.minutes, seed=args.seed, hints=tuple(args.hint))
+    bounds = ComparisonLimits(
+        levels=levels, minutes=args.minutes, seed=args.seed, hints=tuple(args.hint)
+    )
 
-    async def compare_sides() -> Comparison:
+    async def compare_sides() -> DriverComparison:
         return await compare(
             (
                 ComparedDriver(command=args.one, level=args.level_a),
@@ -134,7 +136,7 @@ def _side_lines(side_name: str, result: Result) -> list[str]:
     return [f"  {side_name} {result.outcome}{': ' if reasons else ''}{'; '.join(reasons)}"]
 
 
-def _sum_up(comparison: Comparison) -> None:
+def _sum_up(comparison: DriverComparison) -> None:
     TERMINAL.line(f"A is {comparison.one}, B is {comparison.other}.")
     known_bugs = sorted(
         {known_bug for difference in comparison.differences for known_bug in difference.about}

@@ -26,7 +26,7 @@ def run(words: Sequence[str], *, as_json: bool) -> int:
             _list_incidents(as_json=as_json)
             return 0
         case [name, folder] if name in INCIDENTS:
-            return _write(name, Path(folder), as_json=as_json)
+            return _write_incident(name, Path(folder), as_json=as_json)
         case [name, _] | [name]:
             if name in INCIDENTS:
                 message = f"where to? {command_line('txnsim', 'practise', 'incident', name, 'DIR')}"
@@ -47,7 +47,7 @@ def _list_incidents(*, as_json: bool) -> None:
         TERMINAL.line(f"{name:{width}}  {incident.summary}")
 
 
-def _write(name: str, folder: Path, *, as_json: bool) -> int:
+def _write_incident(name: str, folder: Path, *, as_json: bool) -> int:
     incident = INCIDENTS[name]
     if folder.exists():
         TERMINAL.complain(f"{folder} is there already")

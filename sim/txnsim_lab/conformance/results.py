@@ -69,8 +69,8 @@ class ConformanceResults(msgspec.Struct, frozen=True, kw_only=True):
 
     def files_left(self) -> list[str]:
         """Files of the casebook with cases that were not played."""
-        played = {result.case for result in self.results}
-        unplayed = (case for case in self.cases if case not in played)
+        played_cases = {result.case for result in self.results}
+        unplayed = (case for case in self.cases if case not in played_cases)
         return list(dict.fromkeys(case.rpartition("/")[0] for case in unplayed))
 
     def outcome_count(self, outcome: CaseOutcome) -> int:

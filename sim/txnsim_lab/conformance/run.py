@@ -306,7 +306,7 @@ class _Cluster:
         }
         finalized = {feature.name: feature.max_version_level for feature in _features(versions)}
         self.level = int(finalized.get(FEATURE, 0))
-        metadata = self._ask("Metadata", topics=None)
+        metadata = self._ask_broker("Metadata", topics=None)
         self.brokers = [broker.node_id for broker in metadata.brokers]
         self.topics = [topic for topic in metadata.topics if not topic.is_internal]
 
@@ -390,14 +390,14 @@ class _Cluster:
         """End open transactions: InitProducerId of a transactional id aborts its transaction. The
         ids themselves expire on the broker.
         """
-        listing = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
+        listing = self._ask_broker("ListTransactions", state_filters=[], producer_id_filters=[],
                            duration_filter=-1)  # fmt: skip
         for transaction in listing.transaction_states:
             if (
                 transaction.transactional_id.startswith(prefix)
                 and transaction.transaction_state in _UNFINISHED_STATES
             ):
-                self._ask(
+                self._ask_broker(
                     "InitProducerId",
                     transactional_id=transaction.transactional_id,
                     transaction_timeout=60_000,
@@ -407,7 +407,7 @@ class _Cluster:
         return []
 
     def _delete_groups(self, prefix: str) -> list[str]:
-        listing = self._ask("ListGroups", states_filter=[], types_filter=[])
+        listing = self._ask_broker("ListGroups", states_filter=[], types_filter=[])
         own_groups = [
             group_state.group_id
             for group_state in listing.groups
@@ -417,7 +417,7 @@ class _Cluster:
             return []
         for group in own_groups:
             self._empty_group(group)
-        deletion = self._ask("DeleteGroups", groups_names=own_groups)
+        deletion = self._ask_broker("DeleteGroups", groups_names=own_groups)
         return [
             f"group {group_state.group_id}: {ErrorCode(group_state.error_code).name.upper()}"
             for group_state in deletion.results
@@ -426,14 +426,16 @@ class _Cluster:
 
     def _empty_group(self, group: str) -> None:
         """Make all members leave a group: only an empty group can be deleted."""
-        description = self._ask("DescribeGroups", groups=[group]).groups[0]
+        description = self._ask_broker("DescribeGroups", groups=[group]).groups[0]
         members = [{"member_id": member.member_id} for member in description.members]
         if members:
-            self._ask("LeaveGroup", group_id=group, members=members)
+            self._ask_broker("LeaveGroup", group_id=group, members=members)
         if "ConsumerGroupDescribe" not in self.offered:
             return
-        for member in self._ask("ConsumerGroupDescribe", group_ids=[group]).groups[0].members:
-            self._ask(
+        for member in (
+            self._ask_broker("ConsumerGroupDescribe", group_ids=[group]).groups[0].members
+        ):
+            self._ask_broker(
                 "ConsumerGroupHeartbeat",
                 group_id=group,
                 member_id=member.member_id,
@@ -442,11 +444,11 @@ class _Cluster:
             )
 
     def _delete_topics(self, prefix: str) -> list[str]:
-        metadata = self._ask("Metadata", topics=None)
+        metadata = self._ask_broker("Metadata", topics=None)
         own_topics = [topic.name for topic in metadata.topics if topic.name.startswith(prefix)]
         if not own_topics:
             return []
-        deletion = self._ask(
+        deletion = self._ask_broker(
             "DeleteTopics",
             topics=[{"name": topic_name, "topic_id": None} for topic_name in own_topics],
             topic_names=own_topics,
@@ -458,7 +460,7 @@ class _Cluster:
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
         ]
 
-    def _ask(self, api: str, **fields: Any) -> Any:
+    def _ask_broker(self, api: str, **fields: Any) -> Any:
         """Send a request in the newest version that both sides have.
 
         Raises:

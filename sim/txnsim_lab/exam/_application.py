@@ -81,13 +81,13 @@ _END_OF_DECISION: Final = {"commit": ReportedEnd.COMMITTED, "abort": ReportedEnd
 class Application(DriverSession):
     """The application of one situation, with its target."""
 
-    def __init__(self, opened: OpenedTarget, driver: Driver) -> None:
+    def __init__(self, opened_target: OpenedTarget, driver: Driver) -> None:
         super().__init__(driver)
-        self.target = opened.target
+        self.target = opened_target.target
         self.ledger = Ledger()
         self.topic, self.partitions = TOPIC_NAME, PARTITIONS
         """Topic of the records that drivers send, and its partitions."""
-        self._opened = opened
+        self._opened = opened_target
         self.choices: list[str] = []
         """Sentences on behaviour in which the library differs from the Java client, and may."""
         self.must_strike: list[AsyncFault] = []
@@ -741,7 +741,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
     async def init(self) -> None:
         """Get a producer id."""
         request = TxnRequests(self.transactional_id).init(timeout_ms=60_000)
-        answer = await self._ask(request)
+        answer = await self._ask_coordinator(request)
         self._identity = (answer.producer_id, answer.producer_epoch)
 
     async def transact(
@@ -765,13 +765,13 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         add_request = TxnRequests(self.transactional_id, **identity_fields).add_partitions(
             partitions=[partition]
         )
-        await self._ask(add_request, _error_of_partition)
+        await self._ask_coordinator(add_request, _error_of_partition)
         if values:
             await self._produce(partition, values, compression)
         end_request = TxnRequests(self.transactional_id, **identity_fields).end(
             committed=committed, accepted_versions=END_TXN_VERSIONS
         )
-        await self._ask(end_request)
+        await self._ask_coordinator(end_request)
         awaited_state = "CompleteCommit" if committed else "CompleteAbort"
         await self.wait_for_state(self.transactional_id, awaited_state)
 
@@ -783,7 +783,7 @@ class OldProtocolProducer(msgspec.Struct, kw_only=True):
         finally:
             await admin.set_broker_default(VERIFICATION, None)
 
-    async def _ask(
+    async def _ask_coordinator(
         self,
         request: VersionedRequest,
         error_of: Callable[[Any], int] = lambda answer: int(answer.error_code),

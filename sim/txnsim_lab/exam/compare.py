@@ -62,7 +62,7 @@ class SituationDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What a variant adds to the situation; empty for the situation itself."""
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class DriverComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Differences between two drivers, with the number of plays."""
 
     one: str
@@ -77,7 +77,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[SituationDifference, ...]
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a comparison: levels, minutes for variants, their seed, and words that order
     situations.
     """
@@ -93,11 +93,11 @@ async def compare(
     sides: tuple[ComparedDriver, ComparedDriver],
     situations: Sequence[Situation],
     targets: Targets,
-    bounds: Bounds,
+    bounds: ComparisonLimits,
     *,
     clock: Clock,
     report_difference: Callable[[str, SituationDifference | None], None],
-) -> Comparison:
+) -> DriverComparison:
     """Compare two drivers.
 
     Args:
@@ -143,7 +143,7 @@ async def compare(
             differences += [difference] if difference else []
     finally:
         await compared_pair.end()
-    return Comparison(
+    return DriverComparison(
         one=library_names[0],
         other=library_names[1],
         situations=len(asked_situations),

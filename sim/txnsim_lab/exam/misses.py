@@ -70,7 +70,7 @@ def folders(
     for miss in run.misses(known_ids):
         miss_folder = miss.folder
         repeat_command = repeated_situation(command, miss)
-        report_text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
+        report_text = "\n".join(_report_of_miss(run, miss, repeat_command, sorted(sources)))
         files[f"{miss_folder}/{REPORT_FILE_NAME}"] = report_text.encode() + b"\n"
         files[f"{miss_folder}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
         files[f"{miss_folder}/versions.json"] = msgspec.json.format(
@@ -124,7 +124,9 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
     }
 
 
-def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str]) -> Iterator[str]:
+def _report_of_miss(
+    run: ExamRun, miss: Result, repeat_command: str, sources: list[str]
+) -> Iterator[str]:
     library = _escape_markup(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_RULES_OF_APPLICATION}\n"

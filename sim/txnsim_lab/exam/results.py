@@ -135,13 +135,13 @@ def repeated_situation(exam_command: ShellText, result: Result) -> ShellText:
     return continued(exam_command, *option("--only", result.situation), *level_option)
 
 
-def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
+def page(run: ExamRun, *, misses: str = "", known_misses: Collection[str] = ()) -> str:
     """The report as HTML.
 
     Args:
         run: The run to report.
         misses: Path to the folders of misses, for links; empty without folders.
-        known: Ids of misses that have no folder.
+        known_misses: Ids of misses that have no folder.
     """
     title = escape_unprintable(f"The exam of {run.library} {run.version}")
     counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in SituationOutcome)
@@ -153,7 +153,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
             "<table><tr><th>Class<th>Situation<th>transaction.version<th>Outcome</tr>",
             *map(_row, run.results),
             "</table>",
-            *_stories(run, misses, known),
+            *_stories(run, misses, known_misses),
         )
     )
 

@@ -112,8 +112,8 @@ class Exam:
             self._driver = await Driver.start(self._command)
         result: Result | None = None
         try:
-            async with self.targets.open(level, begins_as=situation.begins_as) as opened:
-                result = await self._play_situation(situation, level, opened, self._driver)
+            async with self.targets.open(level, begins_as=situation.begins_as) as opened_target:
+                result = await self._play_situation(situation, level, opened_target, self._driver)
         except NotAskedError as reason:  # behind the situation it only says what was left there
             if result is None:
                 result = _result(
@@ -122,20 +122,20 @@ class Exam:
         return msgspec.structs.replace(result, seconds=round(loop.time() - start_s, 2))
 
     async def _play_situation(
-        self, situation: Situation, level: int, opened: OpenedTarget, driver: Driver
+        self, situation: Situation, level: int, opened_target: OpenedTarget, driver: Driver
     ) -> Result:
-        app = Application(opened, driver)
+        app = Application(opened_target, driver)
         add_requests = await app.requests("AddPartitionsToTxn")
         send_requests = await app.requests("Produce")
         outcome, reasons = await self._outcome(situation, app)
-        await opened.faults.disarm_all()
+        await opened_target.faults.disarm_all()
         if level == NEWEST_LEVEL and send_requests.matched and not add_requests.matched:
             self.speaks = NEWEST_LEVEL
         is_version_1 = level < NEWEST_LEVEL or add_requests.matched
         if outcome is SituationOutcome.MISSED and situation.needs_version_2 and is_version_1:
             outcome = SituationOutcome.PROTOCOL
         is_missed = outcome in (SituationOutcome.MISSED, SituationOutcome.PROTOCOL)
-        story = opened.story() if is_missed else []
+        story = opened_target.story() if is_missed else []
         if is_missed or not await self._close_clients(app):
             await driver.end()
             self._driver = None
@@ -149,7 +149,7 @@ class Exam:
             yardstick=situation.yardstick if is_missed else "",
             steps=tuple(without_repeats(app.steps)) if is_missed else (),
             story=tuple(story[-STORY_LINES_MAX:]),
-            recording=await opened.recording() if is_missed else b"",
+            recording=await opened_target.recording() if is_missed else b"",
             about=situation.about if is_missed else (),
         )
 

@@ -115,7 +115,7 @@ class ExplainRoutes(Noun):
                 _explanation, partition_name=partition, repair_program=self._live_trace.program
             )
             return await self._read_live(asked_position, read)
-        return await self._do(
+        return await self._do_in_thread(
             partial(
                 _read_pieces,
                 iter([run_trace]),
@@ -141,9 +141,11 @@ class ExplainRoutes(Noun):
         return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
 
     async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
-        return await self._do(self._live_trace.make_task(self._tracer, asked_position, read))
+        return await self._do_in_thread(
+            self._live_trace.make_task(self._tracer, asked_position, read)
+        )
 
-    async def _do(self, task: Callable[[], T]) -> T:
+    async def _do_in_thread(self, task: Callable[[], T]) -> T:
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
@@ -174,7 +176,7 @@ class _LiveTraceReader:
     ) -> Callable[[], T]:
         """Work for the thread: it returns what ``read`` finds in the trace as it is now."""
         return partial(
-            self._answer,
+            self._answer_at,
             asked_position,
             read,
             newer_texts=tracer.texts(self._next_position),
@@ -184,7 +186,7 @@ class _LiveTraceReader:
             level=tracer.level.value,
         )
 
-    def _answer(
+    def _answer_at(
         self,
         asked_position: int | None,
         read: Callable[[FollowedTrace], T],
@@ -234,9 +236,9 @@ def _read_pieces(
 
 
 def _explanation(
-    followed: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
+    followed_trace: FollowedTrace, *, partition_name: str | None, repair_program: ShellText
 ) -> Explained:
-    facts = followed.facts()
+    facts = followed_trace.facts()
     verdict = judge_cluster(facts, program=repair_program)
     judged_partitions = judge_cluster(
         msgspec.structs.replace(facts, ignorance=None), program=repair_program
@@ -244,24 +246,26 @@ def _explanation(
     by_name = {partition.partition: partition for partition in judged_partitions.partitions}
     open_mismatches = tuple(
         mismatch
-        for mismatch in mismatches(judged_partitions, followed)
+        for mismatch in mismatches(judged_partitions, followed_trace)
         if partition_name in (None, mismatch.partition)
     )
     if partition_name is None:
-        partition_names = explained_partitions(followed.state, open_mismatches)[:PARTITIONS_MAX]
+        partition_names = explained_partitions(followed_trace.state, open_mismatches)[
+            :PARTITIONS_MAX
+        ]
     else:
         partition_names = [partition_name]
     return Explained(
-        at=followed.position,
+        at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed, by_name[explained_name], facts.ignorance)
+            lso_explanation(followed_trace, by_name[explained_name], facts.ignorance)
             if explained_name in by_name
-            else lso_of(followed, explained_name, program=repair_program)
+            else lso_of(followed_trace, explained_name, program=repair_program)
             for explained_name in partition_names
         ),
         open=open_mismatches,
         # The state changes while the answer is sent.
-        state=_decode_state(_encode_state(followed.state)),
+        state=_decode_state(_encode_state(followed_trace.state)),
         verdict=verdict,
-        words=picture_words(followed, facts, judged_partitions.partitions),
+        words=picture_words(followed_trace, facts, judged_partitions.partitions),
     )

@@ -82,7 +82,7 @@ class JudgingRoutes(WireNoun):
         )
         try:
             async with self._outside(client_settings) as onlooker_cluster:
-                await outside_view.look(
+                await outside_view.observe_partition(
                     onlooker_cluster, partition, look_recorder, offset=asked_look.offset
                 )
         except ClientError as error:

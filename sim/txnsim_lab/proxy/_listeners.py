@@ -20,7 +20,7 @@ from txnsim.wire.apis import API_VERSIONS
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd, JoinedEnds
 from txnsim_lab.proxy._proxied_request import ProxiedRequest, peer_of
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 
 if TYPE_CHECKING:
     import ssl
@@ -233,7 +233,7 @@ class NodeListeners:
         """
         return self._advertised_host, self._listeners[node_id].port
 
-    async def learn(self, endpoints: Iterable[Endpoint]) -> None:
+    async def learn(self, endpoints: Iterable[NodeAddress]) -> None:
         """Open listeners for new nodes, and update the addresses of nodes that have moved.
 
         Raises:
@@ -245,11 +245,11 @@ class NodeListeners:
             if listener is None:
                 async with self._opening_lock:
                     if endpoint.node_id not in self._listeners:
-                        await self._open(endpoint)
+                        await self._open_listener(endpoint)
             elif listener.upstream != (endpoint.host, endpoint.port):
                 listener.upstream = (endpoint.host, endpoint.port)
 
-    async def _open(self, endpoint: Endpoint) -> None:
+    async def _open_listener(self, endpoint: NodeAddress) -> None:
         if len(self._listeners) >= LISTENERS_MAX:
             raise ConfigError(
                 f"broker {endpoint.node_id} gets no listener:"
@@ -266,7 +266,7 @@ class NodeListeners:
         await listener.open(self._host, self._port_of(endpoint.node_id), tls=self._tls)
         self._listeners[endpoint.node_id] = listener
 
-    async def _learn_late(self, endpoints: Iterable[Endpoint]) -> None:
+    async def _learn_late(self, endpoints: Iterable[NodeAddress]) -> None:
         """Learn nodes while clients wait; a node whose port is busy gets another port."""
         try:
             await self.learn(endpoints)
@@ -300,7 +300,7 @@ class NodeListeners:
         await self._learn_late(addresses.endpoints_of(api_key, message))
         return addresses.rewrite_addresses(api_key, api_version, answer, message, self._address_of)
 
-    def _address_of(self, endpoint: Endpoint) -> tuple[str, int]:
+    def _address_of(self, endpoint: NodeAddress) -> tuple[str, int]:
         return self.address(endpoint.node_id)
 
     async def close(self) -> None:

@@ -271,7 +271,7 @@ class Relay:
                 self._break_connection(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                return await self._refuse(proxied_request, verdict.error)
+                return await self._refuse_request(proxied_request, verdict.error)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
                 frame = proxied_request.damage_frame(frame, verdict.damage)
@@ -331,7 +331,7 @@ class Relay:
         if proxied_request.is_answered:
             self._in_flight.append(proxied_request)
 
-    async def _refuse(self, proxied_request: ProxiedRequest, error: int) -> bool:
+    async def _refuse_request(self, proxied_request: ProxiedRequest, error: int) -> bool:
         """Answers with an error; returns whether the next request may follow."""
         error_answer = None
         if proxied_request.request is not None:

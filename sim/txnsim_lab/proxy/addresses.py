@@ -77,7 +77,7 @@ _FLEXIBLE_FROM_VERSION: Final = 3
 _UNSUPPORTED_VERSION: Final = 35
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class NodeAddress(msgspec.Struct, frozen=True):
     """The address of a node."""
 
     node_id: int
@@ -85,7 +85,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     port: int
 
 
-AddressOf = Callable[[Endpoint], tuple[str, int]]
+AddressOf = Callable[[NodeAddress], tuple[str, int]]
 """The address at which clients shall reach a node instead."""
 
 
@@ -133,13 +133,13 @@ def tail_of(pieces: Sequence[bytes]) -> bytes:
 # Decoded answers
 
 
-def endpoints_of(api_key: int, message: Any) -> tuple[Endpoint, ...]:
+def endpoints_of(api_key: int, message: Any) -> tuple[NodeAddress, ...]:
     """The addresses of brokers in an answer."""
     if api_key == DESCRIBE_CLUSTER and getattr(message, "endpoint_type", 1) == _CONTROLLERS:
         return ()
     field_name, id_field = _ADDRESS_FIELDS_BY_API.get(api_key, ("node_endpoints", "node_id"))
     endpoints = [
-        Endpoint(getattr(row, id_field), row.host, row.port)
+        NodeAddress(getattr(row, id_field), row.host, row.port)
         for row in getattr(message, field_name, (message,))
     ]
     return tuple(row for row in endpoints if row.node_id >= 0 and row.port >= 0)
@@ -189,7 +189,7 @@ def _rewritten_rows(
 def _rewritten_row(endpoint_row: Any, node_id: int, address_of: AddressOf) -> Any:
     if node_id < 0 or endpoint_row.port < 0:
         return endpoint_row
-    host, port = address_of(Endpoint(node_id, endpoint_row.host, endpoint_row.port))
+    host, port = address_of(NodeAddress(node_id, endpoint_row.host, endpoint_row.port))
     return replace(endpoint_row, host=host, port=port)
 
 

@@ -23,7 +23,7 @@ from txnsim_lab.proxy._connection_ends import ClientEnd
 from txnsim_lab.proxy._listeners import NodeListener, NodeListeners
 from txnsim_lab.proxy._relay import Relay
 from txnsim_lab.proxy._topic_names import TopicNames
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 from txnsim_lab.proxy.options import ProxyOptions
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class FaultProxy:
         if not cluster_view.brokers:
             raise ConfigError(f"{self.options.bootstrap}: the cluster names no broker")
         await self.clients.learn(
-            Endpoint(broker.broker_id, broker.host, broker.port) for broker in cluster_view.brokers
+            NodeAddress(broker.broker_id, broker.host, broker.port)
+            for broker in cluster_view.brokers
         )
 
     def enter(self, listener: NodeListener) -> ClientEnd:

@@ -10,7 +10,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
 from txnsim.security.options import TlsFiles
 from txnsim.text import EVERYWHERE, read_host_and_port
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 
 LOOPBACK: Final = "127.0.0.1"
 PORT_DEFAULT: Final = 19_090
@@ -32,7 +32,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The address that clients get; ``host`` unless given."""
     port: int = PORT_DEFAULT
     """A broker's listener has this port plus the broker's id; 0 picks free ports."""
-    peers: tuple[Endpoint, ...] = ()
+    peers: tuple[NodeAddress, ...] = ()
     """Addresses at which brokers reach each other, around the proxy."""
     peer_port: int = PEER_PORT_DEFAULT
     """Like ``port``, for the listeners between brokers."""
@@ -63,7 +63,7 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
         return host
 
 
-def peer_from(peer_text: str) -> Endpoint:
+def peer_from(peer_text: str) -> NodeAddress:
     """Parse ``NODE=HOST:PORT``, the address of a broker for other brokers.
 
     Raises:
@@ -73,4 +73,4 @@ def peer_from(peer_text: str) -> Endpoint:
     host_and_port = read_host_and_port(address)
     if not equals or not node_id_text.isdigit() or host_and_port is None:
         raise ConfigError(f"--peer {peer_text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
-    return Endpoint(int(node_id_text), *host_and_port)
+    return NodeAddress(int(node_id_text), *host_and_port)

@@ -130,9 +130,9 @@ class WrittenCluster:
             now_ms=self.now_ms,
             release_rules=LATEST_RULES,
         )
-        assigned = assign(batch, base_offset=offset, leader_epoch=log.leader_epoch)
-        self._append(log, assigned)
-        self._coordinator_entries.append((offset, entry.transactional_id, assigned))
+        assigned_batch = assign(batch, base_offset=offset, leader_epoch=log.leader_epoch)
+        self._append(log, assigned_batch)
+        self._coordinator_entries.append((offset, entry.transactional_id, assigned_batch))
         return offset
 
     def clean_coordinator_log(self) -> None:

@@ -108,7 +108,7 @@ class DrivenPace:
     async def _obey(self, running_story: RunningStory, step: PlannedStep) -> None:
         error: str | None = None
         while True:
-            command = self._ask(running_story.environment.tracer, step, error)
+            command = self._ask_driver(running_story.environment.tracer, step, error)
             error = None
             if isinstance(command, Back):
                 error = self.back(command.count)
@@ -140,7 +140,7 @@ class DrivenPace:
             self.inputs.append(Input(before=step.number, step=command.step))
             self._record_reached_goal(running_story.environment.tracer)
 
-    def _ask(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
+    def _ask_driver(self, tracer: Tracer, step: PlannedStep, error: str | None) -> Command:
         stop_message = RunStopped(
             next=step,
             back=self.checkpoint_count,

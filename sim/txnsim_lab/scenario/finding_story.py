@@ -107,15 +107,15 @@ def story_of(facts: FindingFacts) -> FindingStory | NoStory:
 
 def _why_not(facts: FindingFacts) -> str:
     finding = facts.finding
-    place = f"{finding.topic}-{finding.partition}"
+    partition_name = f"{finding.topic}-{finding.partition}"
     if finding.topic in INTERNAL_TOPICS:
-        return f"{place} keeps positions of groups: a story writes records of topics only"
+        return f"{partition_name} keeps positions of groups: a story writes records of topics only"
     if finding.partition >= PARTITIONS_MAX:
-        return f"{place}: a topic of a story has {PARTITIONS_MAX} partitions at most"
+        return f"{partition_name}: a topic of a story has {PARTITIONS_MAX} partitions at most"
     if finding.state is AuditState.NO_MARKER and not finding.records and facts.is_v2:
         return (
-            f"no record of the transaction is on {place}: by transactions v2 a partition joins a"
-            " transaction with a record, and which one it was is gone"
+            f"no record of the transaction is on {partition_name}: by transactions v2 a partition"
+            " joins a transaction with a record, and which one it was is gone"
         )
     return ""
 
@@ -187,12 +187,12 @@ class _StoryWriter:
         return run
 
     def _choose_others(self) -> None:
-        others = [
+        other_partitions = [
             partition
             for partition in self.facts.other_partitions
             if partition.topic not in INTERNAL_TOPICS and partition.partition < PARTITIONS_MAX
         ]
-        self._others = others[:_OTHER_PARTITIONS_MAX]
+        self._others = other_partitions[:_OTHER_PARTITIONS_MAX]
         left_out = len(self.facts.other_partitions) - len(self._others)
         if left_out:
             self._guess(
@@ -209,7 +209,7 @@ class _StoryWriter:
         assert decision is not None
         is_commit = decision.outcome == "commit"
         self._init()
-        self._begin(self._finding.records)
+        self._begin_transaction(self._finding.records)
         if self._finding.explained_by == _KAFKA_20734:
             self._end_without_leader(is_commit=is_commit)
         else:
@@ -218,12 +218,14 @@ class _StoryWriter:
         if ending is None:
             return
         if ending.is_decided:
-            self._say("The producer goes on. The end of its next transaction ends both.")
+            self._say_with_next_step(
+                "The producer goes on. The end of its next transaction ends both."
+            )
             self._guess("the next transaction wrote one record to this partition")
-            self._begin(1, with_others=False)
-            self._end(is_commit=ending.is_commit)
+            self._begin_transaction(1, with_others=False)
+            self._end_transaction(is_commit=ending.is_commit)
         else:
-            self._advance("1h")
+            self._advance_clock("1h")
             self._write_marker(is_commit=ending.is_commit, start_offset=0)
 
     def _contradict(self) -> None:
@@ -235,7 +237,7 @@ class _StoryWriter:
             for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
                 self._move_coordinator(broker)
         self._init()
-        self._begin(self._finding.records or 1)
+        self._begin_transaction(self._finding.records or 1)
         if decision.outcome not in outcomes:
             if self.facts.is_late_marker and self.facts.leader_moves:
                 self._end_without_leader(is_commit=is_commit)
@@ -243,7 +245,7 @@ class _StoryWriter:
                 self._move_leader_as_found()
                 self._end_without_marker(is_commit=is_commit)
             if self.facts.is_late_marker:
-                self._advance("1h")
+                self._advance_clock("1h")
             is_operators = self._finding.explained_by == _OPERATOR
             self._write_marker(
                 is_commit=not is_commit,
@@ -253,7 +255,7 @@ class _StoryWriter:
             return
         self._move_leader_as_found()
         if outcomes[0] == decision.outcome:
-            self._end(is_commit=is_commit)
+            self._end_transaction(is_commit=is_commit)
             self._guess("the other marker was written by an operator, at once")
             self._write_marker(
                 is_commit=not is_commit,
@@ -263,7 +265,7 @@ class _StoryWriter:
             return
         self._hold_markers("peer.request", "The coordinator's marker is slow.")
         self._call_end(is_commit=is_commit)
-        self._wait("struck", "markers")
+        self._wait_until("struck", "markers")
         self._write_marker(is_commit=not is_commit, start_offset=0)
         self._release("markers")
         self._wait_complete(is_commit=is_commit)
@@ -275,22 +277,24 @@ class _StoryWriter:
         epochs = {marker.coordinator_epoch for marker in self._finding.markers}
         self._init()
         if self._finding.records and len(epochs) == 1 and not self.facts.is_v2:
-            self._begin(1)
-            self._end(is_commit=is_commit)
+            self._begin_transaction(1)
+            self._end_transaction(is_commit=is_commit)
             self._guess("records between the two markers came late, and an operator ended them")
-            self._say("A record arrives after its transaction has ended.")
+            self._say_with_next_step("A record arrives after its transaction has ended.")
             start_offset = self._end_offset
             self._produce(self._finding.records, only="armed")
             self._move_leader_as_found()
             self._write_marker(is_commit=is_commit, start_offset=start_offset)
             return
-        self._begin(max(1, self._finding.records))
+        self._begin_transaction(max(1, self._finding.records))
         self._move_leader_as_found()
         if len(epochs) > 1:
             self._hold_markers("peer.response", "The answer to the marker is slow.")
             self._call_end(is_commit=is_commit)
-            self._wait("struck", "markers")
-            self._say("The coordinator moves. The new one sends the marker again, as it must.")
+            self._wait_until("struck", "markers")
+            self._say_with_next_step(
+                "The coordinator moves. The new one sends the marker again, as it must."
+            )
             self._move_coordinator(_THIRD_BROKER)
             self._wait_complete(is_commit=is_commit)
             self._release("markers")
@@ -298,7 +302,7 @@ class _StoryWriter:
         self._guess("the marker was sent again at once")
         self._hold_markers("peer.request", "The marker is sent twice.")
         self._call_end(is_commit=is_commit)
-        self._wait("struck", "markers")
+        self._wait_until("struck", "markers")
         self.steps.append({"release": {"rule": "markers", "as": "duplicate"}})
         self._wait_complete(is_commit=is_commit)
 
@@ -322,7 +326,7 @@ class _StoryWriter:
                 with_newer_coordinator=self._finding.explained_by == _OPERATOR
             )
         self._move_leader_as_found()
-        self._advance("1h")
+        self._advance_clock("1h")
         self._write_marker(is_commit=is_commit, start_offset=start_offset)
 
     def _mark_nothing(self, *, is_commit: bool) -> None:
@@ -331,13 +335,13 @@ class _StoryWriter:
         self._init()
         self._others = [TopicPartition(_ELSEWHERE, 0)]
         self._begin_elsewhere()
-        self._end(is_commit=True)
+        self._end_transaction(is_commit=True)
         if is_known and self._finding.explained_by == _OPERATOR:
             self._move_coordinator_with_witness()
         if not is_known:
             self._marker_epoch = self._finding.producer_epoch
         self._guess("an operator wrote the marker, an hour later")
-        self._advance("1h")
+        self._advance_clock("1h")
         self._write_marker(
             is_commit=is_commit,
             producer_id=_FIRST_PRODUCER_ID if is_known else _UNKNOWN_PRODUCER_ID,
@@ -350,13 +354,13 @@ class _StoryWriter:
         self._guess("the leader forgot the producer as its entry expired, within a day")
         self._mode = "V-"
         self._init()
-        self._call(_PRODUCER, "init-producer-id", bump=True)
+        self._add_call(_PRODUCER, "init-producer-id", bump=True)
         self._epoch = self._marker_epoch = 1
-        self._begin(1)
-        self._end(is_commit=True)
-        self._say("The leader forgets the producer, and its newest epoch with it.")
-        self._advance("25h")
-        self._say("A record of an older epoch arrives.")
+        self._begin_transaction(1)
+        self._end_transaction(is_commit=True)
+        self._say_with_next_step("The leader forgets the producer, and its newest epoch with it.")
+        self._advance_clock("25h")
+        self._say_with_next_step("A record of an older epoch arrives.")
         start_offset = self._end_offset
         self._produce(self._finding.records or 1, only="armed", epoch=0, sequence=0)
         self._move_leader_as_found()
@@ -375,7 +379,9 @@ class _StoryWriter:
             f"broker {_LEADING_BROKER} had the only replica of {self._partition}, and was killed"
             " between the records and the decision: the logs show a new leader only"
         )
-        self._say(f"Broker {_LEADING_BROKER} dies. It has the only replica of {self._partition}.")
+        self._say_with_next_step(
+            f"Broker {_LEADING_BROKER} dies. It has the only replica of {self._partition}."
+        )
         self._cluster("kill", only="armed", broker=_LEADING_BROKER)
         no_leader = {"partition": str(self._partition), "is": "none"}
         self.steps.append({"only": "armed", "wait-until": {"leader": no_leader}})
@@ -391,7 +397,7 @@ class _StoryWriter:
             "the coordinator was answered that the partition needs no marker: how it was lost, the"
             " logs don't tell"
         )
-        self._say("The leader answers that this partition needs no marker.")
+        self._say_with_next_step("The leader answers that this partition needs no marker.")
         rule = {
             "id": "needless",
             "point": "log.append",
@@ -401,9 +407,9 @@ class _StoryWriter:
             "partition": self._partition.partition,
             "action": {"do": "error", "error": "UNSUPPORTED_FOR_MESSAGE_FORMAT"},
         }
-        self._arm("arm", rule)
+        self._arm_rule("arm", rule)
         self._call_end(is_commit=is_commit)
-        self._wait("struck", "needless")
+        self._wait_until("struck", "needless")
         self._wait_complete(is_commit=is_commit)
         self.steps.append({"disarm": "needless"})
 
@@ -413,25 +419,25 @@ class _StoryWriter:
         """
         self._guess("the Produce was held on its way until its transaction had ended")
         self._init()
-        self._begin(1)
-        self._say("The next Produce is slow.")
+        self._begin_transaction(1)
+        self._say_with_next_step("The next Produce is slow.")
         rule = {
             "id": "late",
             "point": "client.request",
             "api": "Produce",
             "transactional_id": self._id,
         }
-        self._arm("hold", rule)
+        self._arm_rule("hold", rule)
         end_offset = self._end_offset
         self._produce(max(1, self._finding.records), connection="slow", background="late")
         late_records = self._end_offset - end_offset
-        self._wait("struck", "late")
+        self._wait_until("struck", "late")
         self._end_offset = end_offset
-        self._end(is_commit=self.facts.last_outcome_is_commit or False)
+        self._end_transaction(is_commit=self.facts.last_outcome_is_commit or False)
         if with_newer_coordinator:
             self._move_coordinator_with_witness()
         start_offset = self._end_offset
-        self._say("The Produce arrives.")
+        self._say_with_next_step("The Produce arrives.")
         self._release("late")
         self.steps.append({"only": "armed", "await": "late"})
         self._end_offset += late_records
@@ -445,32 +451,36 @@ class _StoryWriter:
             " entry yet"
         )
         self._init()
-        self._call(_PRODUCER, "begin")
-        self._say("The third replica of the coordinator's partition is slow to fetch.")
+        self._add_call(_PRODUCER, "begin")
+        self._say_with_next_step(
+            "The third replica of the coordinator's partition is slow to fetch."
+        )
         fetch = {"point": "peer.request", "api": "Fetch", "source": f"broker/{_THIRD_BROKER}"}
-        self._arm("hold", {"id": "third", **fetch})
-        self._wait("struck", {"rule": "third", "times": 2})
+        self._arm_rule("hold", {"id": "third", **fetch})
+        self._wait_until("struck", {"rule": "third", "times": 2})
         second = {"point": "peer.response", "api": "Fetch", "source": f"broker/{_LEADING_BROKER}"}
-        self._arm("arm", {"id": "second", **second, "action": {"do": "pass"}})
+        self._arm_rule("arm", {"id": "second", **second, "action": {"do": "pass"}})
         if self.facts.is_v2:
             self._produce(max(1, self._finding.records), background="joining")
         else:
             partitions = str(self._partition)
-            self._call(_PRODUCER, "add-partitions", partitions=partitions, background="joining")
-        self._wait("struck", {"rule": "second", "times": 4})
-        self._say("The coordinator moves to the second replica, which has the entry.")
+            self._add_call(_PRODUCER, "add-partitions", partitions=partitions, background="joining")
+        self._wait_until("struck", {"rule": "second", "times": 4})
+        self._say_with_next_step(
+            "The coordinator moves to the second replica, which has the entry."
+        )
         self._move_coordinator(_LEADING_BROKER)
         self.steps.append({"wait-until": {"answered": "joining"}})
         if self.facts.is_v2:
             self._repeat_last_produce(only="armed")
         else:
             partitions = str(self._partition)
-            self._call(_PRODUCER, "add-partitions", only="armed", partitions=partitions)
+            self._add_call(_PRODUCER, "add-partitions", only="armed", partitions=partitions)
             self._produce(max(1, self._finding.records))
-        self._say("The coordinator moves to the third replica, which has not.")
+        self._say_with_next_step("The coordinator moves to the third replica, which has not.")
         self._move_coordinator(_THIRD_BROKER)
         self._release("third")
-        self._call(_PRODUCER, "commit", only="disarmed")
+        self._add_call(_PRODUCER, "commit", only="disarmed")
         state = {"id": self._id, "is": "CompleteCommit"}
         self.steps.append({"only": "disarmed", "wait-until": {"transaction": state}})
 
@@ -485,15 +495,15 @@ class _StoryWriter:
             and name != self._id
         )
         self.actors[_WITNESS] = {"plays": "wire", "transactional-id": witness_id}
-        self._say("The coordinator moves twice, and another producer writes.")
+        self._say_with_next_step("The coordinator moves twice, and another producer writes.")
         for broker in (_THIRD_BROKER, _COORDINATOR_BROKER):
             self._move_coordinator(broker)
         partition = str(self._partition)
-        self._call(_WITNESS, "init-producer-id")
-        self._call(_WITNESS, "begin")
-        self._call(_WITNESS, "add-partitions", partitions=partition)
-        self._call(_WITNESS, "produce", partition=partition, value="witness")
-        self._call(_WITNESS, "commit")
+        self._add_call(_WITNESS, "init-producer-id")
+        self._add_call(_WITNESS, "begin")
+        self._add_call(_WITNESS, "add-partitions", partitions=partition)
+        self._add_call(_WITNESS, "produce", partition=partition, value="witness")
+        self._add_call(_WITNESS, "commit")
         complete = {"id": witness_id, "is": "CompleteCommit"}
         self.steps.append({"wait-until": {"transaction": complete}})
         self._end_offset += 2
@@ -512,27 +522,27 @@ class _StoryWriter:
     # Steps of a transaction
 
     def _init(self) -> None:
-        self._call(_PRODUCER, "init-producer-id")
+        self._add_call(_PRODUCER, "init-producer-id")
 
-    def _begin(self, record_count: int, *, with_others: bool = True) -> None:
+    def _begin_transaction(self, record_count: int, *, with_others: bool = True) -> None:
         """Begin a transaction and write its records."""
-        others = self._others if with_others else []
-        self._call(_PRODUCER, "begin")
-        partitions = [str(partition) for partition in (self._partition, *others)]
-        self._call(_PRODUCER, "add-partitions", partitions=partitions)
+        other_partitions = self._others if with_others else []
+        self._add_call(_PRODUCER, "begin")
+        partitions = [str(partition) for partition in (self._partition, *other_partitions)]
+        self._add_call(_PRODUCER, "add-partitions", partitions=partitions)
         if record_count:
             self._produce(record_count)
-        for partition in others:
+        for partition in other_partitions:
             self._written += 1
             value = f"record {self._written}"
-            self._call(_PRODUCER, "produce", partition=str(partition), value=value)
+            self._add_call(_PRODUCER, "produce", partition=str(partition), value=value)
 
     def _begin_elsewhere(self) -> None:
         """Begin a transaction that leaves the partition alone."""
         partition = str(TopicPartition(_ELSEWHERE, 0))
-        self._call(_PRODUCER, "begin")
-        self._call(_PRODUCER, "add-partitions", partitions=partition)
-        self._call(_PRODUCER, "produce", partition=partition, value="elsewhere")
+        self._add_call(_PRODUCER, "begin")
+        self._add_call(_PRODUCER, "add-partitions", partitions=partition)
+        self._add_call(_PRODUCER, "produce", partition=partition, value="elsewhere")
 
     def _produce(self, record_count: int, **fields: Any) -> None:
         count = min(record_count, RECORDS_MAX)
@@ -542,14 +552,14 @@ class _StoryWriter:
         self._written += count
         self._end_offset += count
         partition = str(self._partition)
-        self._call(_PRODUCER, "produce", partition=partition, values=values, **fields)
+        self._add_call(_PRODUCER, "produce", partition=partition, values=values, **fields)
 
     def _repeat_last_produce(self, **fields: Any) -> None:
         """Send the last Produce again, as a client does that got an error."""
         last_call = next(
             step["call"] for step in reversed(self.steps) if step.get("call", {}).get("values")
         )
-        self._call(
+        self._add_call(
             _PRODUCER,
             "produce",
             partition=last_call["partition"],
@@ -558,14 +568,14 @@ class _StoryWriter:
             **fields,
         )
 
-    def _end(self, *, is_commit: bool) -> None:
+    def _end_transaction(self, *, is_commit: bool) -> None:
         """End a transaction in order."""
         self._call_end(is_commit=is_commit)
         self._wait_complete(is_commit=is_commit)
         self._end_offset += 1
 
     def _call_end(self, *, is_commit: bool) -> None:
-        self._call(_PRODUCER, "commit" if is_commit else "abort")
+        self._add_call(_PRODUCER, "commit" if is_commit else "abort")
         if self.facts.is_v2 and self._mode == "TV2":
             self._epoch += 1
         self._marker_epoch = self._epoch
@@ -590,8 +600,8 @@ class _StoryWriter:
             "coordinator-epoch": coordinator_epoch,
         }
         fields = {name: number for name, number in fields.items() if number is not None}
-        self._say(f"An operator writes {outcome.upper()}.")
-        self._call(
+        self._say_with_next_step(f"An operator writes {outcome.upper()}.")
+        self._add_call(
             _OPERATOR,
             "abort",
             only="armed",
@@ -603,26 +613,26 @@ class _StoryWriter:
 
     # Single steps
 
-    def _say(self, sentence: str) -> None:
+    def _say_with_next_step(self, sentence: str) -> None:
         """Say it with the next step."""
         self._sentence = sentence
 
-    def _call(self, who: str, do: str, *, only: str | None = None, **fields: Any) -> None:
-        self._add("call", {"who": who, "do": do, **fields}, only=only)
+    def _add_call(self, who: str, do: str, *, only: str | None = None, **fields: Any) -> None:
+        self._add_step("call", {"who": who, "do": do, **fields}, only=only)
 
     def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
-        self._add("cluster", {"do": do, **fields}, only=only)
+        self._add_step("cluster", {"do": do, **fields}, only=only)
 
     def _move_coordinator(self, broker_id: int, *, only: str | None = "armed") -> None:
         move: dict[str, Any] = {"coordinator-of": self._id, "to": broker_id}
         self._cluster("move-leader", only=only, **move)
 
-    def _advance(self, duration: str) -> None:
-        self._add("advance", duration)
+    def _advance_clock(self, duration: str) -> None:
+        self._add_step("advance", duration)
 
     def _hold_markers(self, point: str, sentence: str) -> None:
-        self._say(sentence)
-        self._arm("hold", {**self._marker_rule("markers", point), "limit": 1})
+        self._say_with_next_step(sentence)
+        self._arm_rule("hold", {**self._marker_rule("markers", point), "limit": 1})
 
     def _marker_rule(self, rule_id: str, point: str) -> dict[str, Any]:
         return {
@@ -633,16 +643,16 @@ class _StoryWriter:
             "partition": self._partition.partition,
         }
 
-    def _arm(self, kind: str, rule: Mapping[str, Any]) -> None:
-        self._add(kind, {**rule})
+    def _arm_rule(self, kind: str, rule: Mapping[str, Any]) -> None:
+        self._add_step(kind, {**rule})
 
     def _release(self, rule_id: str) -> None:
-        self._add("release", rule_id)
+        self._add_step("release", rule_id)
 
-    def _wait(self, condition: str, subject: object) -> None:
+    def _wait_until(self, condition: str, subject: object) -> None:
         self.steps.append({"wait-until": {condition: subject}})
 
-    def _add(self, kind: str, content: object, *, only: str | None = None) -> None:
+    def _add_step(self, kind: str, content: object, *, only: str | None = None) -> None:
         step: Step = {}
         if only is not None:
             step["only"] = only

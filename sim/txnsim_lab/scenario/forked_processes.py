@@ -98,7 +98,7 @@ class ForkServer:
             ProcessEndedError: The helper process could not be started.
         """
         with self._lock:
-            control = self._control or self._start()
+            control = self._control or self._start_process()
             parent_end, child_end = socket.socketpair()
             try:
                 socket.send_fds(control, [b"b"], [child_end.fileno()])
@@ -109,7 +109,7 @@ class ForkServer:
                 child_end.close()
             if len(pid_bytes) != _PID_STRUCT.size:
                 parent_end.close()
-                self._end()
+                self._end_process()
                 raise ProcessEndedError("the helper process for runs has ended")
             return Child(parent_end, _PID_STRUCT.unpack(pid_bytes)[0])
 
@@ -121,7 +121,7 @@ class ForkServer:
         """
         with self._lock:
             if self._control is None:
-                self._start()
+                self._start_process()
 
     def fork(self) -> None:
         """Import the module, whose function ``main`` calls ``serve``, and forks the helper from
@@ -158,9 +158,9 @@ class ForkServer:
     def close(self) -> None:
         """End the helper; children end when their sockets are closed."""
         self._is_closed = True
-        self._end()  # without the lock: who starts it now ends it again
+        self._end_process()  # without the lock: who starts it now ends it again
 
-    def _start(self) -> socket.socket:
+    def _start_process(self) -> socket.socket:
         parent_end, child_end = socket.socketpair()
         with child_end:
             descriptor = child_end.fileno()
@@ -172,11 +172,11 @@ class ForkServer:
             )
         self._control = parent_end
         if self._is_closed:
-            self._end()
+            self._end_process()
             raise ProcessEndedError("the server is closing")
         return parent_end
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         control, self._control = self._control, None
         process, self._process = self._process, None
         if control is not None:
@@ -209,7 +209,7 @@ class Child:
         Raises:
             ProcessEndedError: The child was ended before its first message.
         """
-        _, writer = await self._open()
+        _, writer = await self._open_streams()
         writer.write(_LENGTH_STRUCT.pack(len(message)) + message)
         with contextlib.suppress(ConnectionError):  # hear() tells
             await writer.drain()
@@ -220,7 +220,7 @@ class Child:
         Raises:
             ProcessEndedError: The child has ended, or was killed.
         """
-        reader, _ = await self._open()
+        reader, _ = await self._open_streams()
         try:
             (length,) = _LENGTH_STRUCT.unpack(await reader.readexactly(_LENGTH_STRUCT.size))
             return await reader.readexactly(length)
@@ -241,7 +241,7 @@ class Child:
         with contextlib.suppress(*gone_errors):
             os.killpg(self._pid, signal.SIGKILL)
 
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open_streams(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
             if self._killed.is_set():
                 raise ProcessEndedError("the process of the run was ended")

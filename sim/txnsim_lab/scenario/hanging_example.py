@@ -84,13 +84,13 @@ class _HangingStory:
         self._tracer: Tracer = cluster.environment.tracer
 
     async def play(self) -> None:
-        self._tell(
+        self._note_sentence(
             f"An application begins the transaction {self._name}. Its coordinator notes that it is"
             f" open on {HANGING_PARTITION}."
         )
         identity = await self._identity()
-        await self._begin(identity)
-        self._tell(
+        await self._begin_transaction(identity)
+        self._note_sentence(
             "It sends “late”. The Produce request is slow: here a fault rule holds it on its way."
         )
         hold_rule = FaultRule(
@@ -105,13 +105,13 @@ class _HangingStory:
         try:
             timeout_ms = self._client.settings.request_timeout_ms
             await self._cluster.injector.wait_until_struck(HOLD_RULE_ID, timeout_ms=timeout_ms)
-            self._tell(
+            self._note_sentence(
                 "It gets no answer, and aborts. The ABORT marker is written: a record that tells"
                 f" readers how {self._name} has ended. For the coordinator it is over."
             )
             await self._abort(identity)
             await self._identity()  # it is given once the ABORT marker is written
-            self._tell(
+            self._note_sentence(
                 "Now “late” arrives, behind the marker. Verification is off: the leader takes it"
                 f" without asking the coordinator. So {self._name} is open again on"
                 f" {HANGING_PARTITION}, and the coordinator does not learn of it."
@@ -120,17 +120,17 @@ class _HangingStory:
             await late_produce
         finally:
             late_produce.cancel()
-        self._tell("Another producer writes “paid”, in no transaction.")
+        self._note_sentence("Another producer writes “paid”, in no transaction.")
         async with self._outside(OTHER_CLIENT) as other_client:
             await self._append(other_client)
-        self._tell(
+        self._note_sentence(
             "A read_committed consumer stops at “late”: only a marker could tell how"
             f" {self._name} has ended, and none will come. It does not get “paid” either."
         )
         async with self._outside(READER_CLIENT) as reader:
-            await self._read(reader)
+            await self._read_partition(reader)
 
-    def _tell(self, sentence: str) -> None:
+    def _note_sentence(self, sentence: str) -> None:
         if self._tracer.on:
             self._tracer.emit("note", NARRATOR, data={"text": sentence})
 
@@ -138,7 +138,7 @@ class _HangingStory:
         """Raise the epoch with InitProducerId, as a starting producer does."""
         return await Producer(self._client, transactional_id=self._id).init_transactions()
 
-    async def _begin(self, identity: ProducerIdAndEpoch) -> None:
+    async def _begin_transaction(self, identity: ProducerIdAndEpoch) -> None:
         with self._client.trace.call("begin", id=self._id):
             add = TxnRequests(self._id, **msgspec.structs.asdict(identity)).add_partitions(
                 partitions=(HANGING_PARTITION,)
@@ -175,7 +175,7 @@ class _HangingStory:
                 leader.leader_id, requests.produce({HANGING_PARTITION: batch}, topic_ids={})
             )
 
-    async def _read(self, reader: Cluster) -> None:
+    async def _read_partition(self, reader: Cluster) -> None:
         with reader.trace.call("read", tp=str(HANGING_PARTITION), isolation="read_committed"):
             await fetch(
                 reader, HANGING_PARTITION.topic, HANGING_PARTITION.partition, 0, max_wait_ms=0

@@ -39,12 +39,14 @@ def write_incident(name: str) -> WrittenCluster:
     """
     incident = INCIDENTS[name]
     cluster = WrittenCluster()
-    others = [cluster.producer(f"other-{number}", is_v2=bool(number % 2)) for number in range(4)]
-    _write_healthy(cluster, others)
+    other_producers = [
+        cluster.producer(f"other-{number}", is_v2=bool(number % 2)) for number in range(4)
+    ]
+    _write_healthy(cluster, other_producers)
     producer = cluster.producer("shop", is_v2=incident.is_v2)
     producer.run([ORDERS, PAYMENTS])
     incident.play(cluster, producer)
-    _write_healthy(cluster, others)
+    _write_healthy(cluster, other_producers)
     if name == COMPACTED:
         cluster.clean_coordinator_log()
     return cluster

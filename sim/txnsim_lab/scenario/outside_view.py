@@ -23,7 +23,7 @@ NO_WAIT_MS: Final = 0
 """A Fetch must not wait: it could be answered with records that are written later."""
 
 
-async def look(
+async def observe_partition(
     outside_client: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
 ) -> None:
     """Observe everything that concerns a partition.
@@ -32,10 +32,12 @@ async def look(
         ClientError: A broker did not answer.
     """
     with recorder.asking():
-        await _look(Admin(outside_client), outside_client, partition, recorder, offset=offset)
+        await _observe_once(
+            Admin(outside_client), outside_client, partition, recorder, offset=offset
+        )
 
 
-async def _look(
+async def _observe_once(
     admin: Admin,
     outside_client: Cluster,
     partition: TopicPartition,
@@ -60,7 +62,7 @@ async def _look(
             recorder.note_description(ONLOOKER_NAME, description)
     await _producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-        await _read(outside_client, partition, offset, isolation, recorder)
+        await _observe_reading(outside_client, partition, offset, isolation, recorder)
 
 
 async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
@@ -70,7 +72,7 @@ async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder
     recorder.note_producers(ONLOOKER_NAME, partition, answer)
 
 
-async def _read(
+async def _observe_reading(
     outside_client: Cluster,
     partition: TopicPartition,
     offset: int,

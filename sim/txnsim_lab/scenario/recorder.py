@@ -61,7 +61,7 @@ _asked_ms: Final[ContextVar[int | None]] = ContextVar("txnsim_asked_ms", default
 """Start time of the present call."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class SentBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records that a producer sent in one batch."""
 
     partition: TopicPartition
@@ -126,7 +126,7 @@ class Recorder:
         finally:
             _asked_ms.reset(context_token)
 
-    def _add(self, observation: Seen) -> None:
+    def _add_observation(self, observation: Seen) -> None:
         """Add an observation, with the number of the event that caused it."""
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
@@ -158,7 +158,7 @@ class Recorder:
     ) -> None:
         """Note the answer to InitProducerId."""
         has_identity = answer.error == NONE
-        self._add(
+        self._add_observation(
             Initialised(
                 **self._observer_fields(who),
                 transactional_id=transactional_id,
@@ -171,7 +171,7 @@ class Recorder:
 
     def note_begin(self, who: str, transactional_id: str, transaction: str) -> None:
         """Notes that a program began a transaction."""
-        self._add(
+        self._add_observation(
             Began(
                 **self._observer_fields(who),
                 transaction=transaction,
@@ -189,7 +189,7 @@ class Recorder:
     ) -> None:
         """Note the answer to AddPartitionsToTxn or AddOffsetsToTxn."""
         if transaction is not None:
-            self._add(
+            self._add_observation(
                 Added(
                     **self._observer_fields(who),
                     transaction=transaction,
@@ -200,11 +200,11 @@ class Recorder:
             )
 
     def note_write(
-        self, who: str, transaction: str | None, batch: Batch, answer: CallResult
+        self, who: str, transaction: str | None, batch: SentBatch, answer: CallResult
     ) -> None:
         """Note the records of a batch that was answered or given up."""
         for record_index, value in enumerate(batch.values):
-            self._add(
+            self._add_observation(
                 Wrote(
                     **self._observer_fields(who, batch.asked_ms),
                     **_partition_fields(batch.partition),
@@ -235,7 +235,7 @@ class Recorder:
         identity.
         """
         for partition, position in offsets.items():
-            self._add(
+            self._add_observation(
                 SentOffsets(
                     **self._observer_fields(who),
                     **_partition_fields(partition),
@@ -262,7 +262,7 @@ class Recorder:
         """Notes that EndTxn was answered or given up."""
         if transaction is None:
             return
-        self._add(
+        self._add_observation(
             Ended(
                 **self._observer_fields(who, asked_ms),
                 transaction=transaction,
@@ -289,7 +289,7 @@ class Recorder:
         failed = fetch_result.error.name.upper() != NONE
         # What coordinators write into their logs is no record of anybody's.
         records = () if fetch_result.partition.topic in INTERNAL_TOPICS else fetch_result.records
-        self._add(
+        self._add_observation(
             Read(
                 **self._observer_fields(who),
                 **_partition_fields(fetch_result.partition),
@@ -322,7 +322,7 @@ class Recorder:
             Position(topic=partition.topic, partition=partition.partition, offset=offset)
             for partition, offset in offsets.items()
         )
-        self._add(
+        self._add_observation(
             PositionsRead(
                 **self._observer_fields(who), group=group, positions=positions, error=error
             )
@@ -347,7 +347,7 @@ class Recorder:
             outcome = CallResult(
                 error=error or NONE, in_doubt=acknowledgement.error in UNSAID
             ).outcome
-            self._add(
+            self._add_observation(
                 ShareAcknowledged(
                     **self._observer_fields(who),
                     **_partition_fields(acknowledgement.topic_partition),
@@ -359,7 +359,7 @@ class Recorder:
                     error=error,
                 )
             )
-        for acquired in poll_result.acquired:
+        for acquired_batches in poll_result.acquired:
             records = tuple(
                 AcquiredRecord(
                     offset=record.offset,
@@ -367,32 +367,34 @@ class Recorder:
                     key=decode_value(record.key),
                     delivery_count=delivery_count,
                 )
-                for record, delivery_count in acquired.records
+                for record, delivery_count in acquired_batches.records
             )
-            self._add(
+            self._add_observation(
                 ShareFetched(
                     **self._observer_fields(who),
-                    **_partition_fields(acquired.topic_partition),
+                    **_partition_fields(acquired_batches.topic_partition),
                     group=group,
                     isolation=isolation,
                     records=records,
-                    lock_ms=acquired.lock_ms if acquired.lock_ms >= 0 else None,
+                    lock_ms=acquired_batches.lock_ms if acquired_batches.lock_ms >= 0 else None,
                     delivery_limit=delivery_limit,
-                    leader_epoch=acquired.leader_epoch if acquired.leader_epoch >= 0 else None,
-                    outcome=Outcome.UNKNOWN if acquired.is_lost else Outcome.OK,
-                    error=code_name(acquired.error) if acquired.error else "",
+                    leader_epoch=acquired_batches.leader_epoch
+                    if acquired_batches.leader_epoch >= 0
+                    else None,
+                    outcome=Outcome.UNKNOWN if acquired_batches.is_lost else Outcome.OK,
+                    error=code_name(acquired_batches.error) if acquired_batches.error else "",
                 )
             )
 
     def note_share_leave(self, who: str, group: str) -> None:
         """Notes that a member gave up its acquired records."""
-        self._add(ShareLeft(**self._observer_fields(who), group=group))
+        self._add_observation(ShareLeft(**self._observer_fields(who), group=group))
 
     # Operators
 
     def note_description(self, who: str, description: TransactionDescription) -> None:
         """Note the answer to DescribeTransactions."""
-        self._add(
+        self._add_observation(
             Described(
                 **self._observer_fields(who),
                 transactional_id=description.transactional_id,
@@ -415,7 +417,7 @@ class Recorder:
             )
             for transaction in transactions
         )
-        self._add(Listed(**self._observer_fields(who), transactions=listings))
+        self._add_observation(Listed(**self._observer_fields(who), transactions=listings))
 
     def note_producers(
         self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
@@ -430,7 +432,7 @@ class Recorder:
             )
             for state in states
         )
-        self._add(
+        self._add_observation(
             Producers(
                 **self._observer_fields(who), **_partition_fields(partition), producers=producers
             )
@@ -438,7 +440,7 @@ class Recorder:
 
     def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
         """Note the transactions that find-hanging has named."""
-        self._add(Searched(**self._observer_fields(who), findings=tuple(findings)))
+        self._add_observation(Searched(**self._observer_fields(who), findings=tuple(findings)))
 
     def note_operator_abort(
         self,
@@ -450,7 +452,7 @@ class Recorder:
         start_offset: int,
     ) -> None:
         """Note the answer to an operator's abort."""
-        self._add(
+        self._add_observation(
             Aborted(
                 **self._observer_fields(who),
                 **_partition_fields(partition),
@@ -462,19 +464,21 @@ class Recorder:
 
     def note_cleaning(self, who: str, partition: TopicPartition) -> None:
         """Notes that the log cleaner has run."""
-        self._add(Cleaned(**self._observer_fields(who), **_partition_fields(partition)))
+        self._add_observation(Cleaned(**self._observer_fields(who), **_partition_fields(partition)))
 
     def note_topic_deletion(self, who: str, topic: str, *, asked_ms: int) -> None:
         """Notes that a topic was deleted."""
-        self._add(Deleted(at_ms=self._clock.now_ms(), who=who, topic=topic, asked_ms=asked_ms))
+        self._add_observation(
+            Deleted(at_ms=self._clock.now_ms(), who=who, topic=topic, asked_ms=asked_ms)
+        )
 
     def note_healing(self, who: str) -> None:
         """Notes that the faults of the story have ended."""
-        self._add(Healed(**self._observer_fields(who)))
+        self._add_observation(Healed(**self._observer_fields(who)))
 
     def note_gauge(self, who: str, name: str, value: float) -> None:
         """Note the value of a metric."""
-        self._add(Gauge(**self._observer_fields(who), name=name, value=value))
+        self._add_observation(Gauge(**self._observer_fields(who), name=name, value=value))
 
 
 def _partition_fields(partition: TopicPartition) -> _PartitionFields:

@@ -108,7 +108,7 @@ def run_in_virtual_time(
     *,
     seed: int = SEED_DEFAULT,
     trace_level: TraceLevel = TraceLevel.BRIEF,
-    pace: Pace | None = None,
+    pace: StoryPace | None = None,
 ) -> RunResult:
     """Play a story once, in virtual time; our own client plays every application.
 
@@ -171,7 +171,7 @@ async def _on_simulated(
     casts: Mapping[str, Cast],
     *,
     seed: int | None,
-    pace: Pace | None = None,
+    pace: StoryPace | None = None,
 ) -> RunResult:
     run = scenario_run.scenario.runs[scenario_run.run]
     simulated_target_context = simulated_target(scenario_run.scenario, run, environment)
@@ -187,7 +187,7 @@ async def run_on(
     target_context: AbstractAsyncContextManager[Target],
     *,
     seed: int | None = None,
-    pace: Pace | None = None,
+    pace: StoryPace | None = None,
 ) -> RunResult:
     """Play a story once, on any target.
 
@@ -264,7 +264,9 @@ class _RunNotes:
         """Length of the history at the start of the cure; None if it was not reached."""
 
 
-async def _play_story(running_story: RunningStory, notes: _RunNotes, pace: Pace | None) -> None:
+async def _play_story(
+    running_story: RunningStory, notes: _RunNotes, pace: StoryPace | None
+) -> None:
     """Play every step, observe, play the cure, observe again."""
     scenario, situation = running_story.scenario, running_story.situation
     shuffle = running_story.environment.rng.stream(ORDER_STREAM).shuffle
@@ -413,7 +415,7 @@ LOOK_SENTENCE: Final = (
 SECOND_LOOK_SENTENCE: Final = "The cluster is looked at again."
 
 
-class Pace(Protocol):
+class StoryPace(Protocol):
     """Decides when a story goes on."""
 
     async def wait_before_step(self, running_story: RunningStory, step: PlannedStep) -> None:

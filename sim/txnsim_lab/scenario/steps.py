@@ -67,7 +67,7 @@ async def act(running_story: RunningStory, step: Step) -> None:
     elif step.give_up is not None:
         await _give_up(running_story, step.give_up)
     elif step.rule is not None:
-        await _arm(running_story, step.rule)
+        await _arm_rule(running_story, step.rule)
         running_story.armed_at[step.rule.id] = f"{step.place}: " if step.place else ""
     elif step.release is not None:
         await _release(running_story, step.release)
@@ -310,7 +310,7 @@ def _check_answer(
 # Faults
 
 
-async def _arm(running_story: RunningStory, fault_rule: FaultRule) -> None:
+async def _arm_rule(running_story: RunningStory, fault_rule: FaultRule) -> None:
     injector = running_story.target.injector
     try:
         running_story.armed[fault_rule.id] = injector.arm(fault_rule)

@@ -110,24 +110,24 @@ class _SentPosition(NamedTuple):
 def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
     """Sent positions by group and partition, without those refused."""
     by_place: defaultdict[tuple[str, TopicPartition], list[_SentPosition]] = defaultdict(list)
-    for _, sent in history.all_of(SentOffsets):
-        if sent.outcome is not Outcome.FAILED:
-            transaction = history.transaction_of(sent)
+    for _, sent_offsets in history.all_of(SentOffsets):
+        if sent_offsets.outcome is not Outcome.FAILED:
+            transaction = history.transaction_of(sent_offsets)
             position = (
-                _plain_position(sent)
+                _plain_position(sent_offsets)
                 if transaction is None
-                else _position_in_transaction(sent, transaction)
+                else _position_in_transaction(sent_offsets, transaction)
             )
-            by_place[sent.group, sent.place].append(position)
+            by_place[sent_offsets.group, sent_offsets.place].append(position)
     return by_place
 
 
-def _plain_position(sent: SentOffsets) -> _SentPosition:
-    is_taken, asked_ms = sent.outcome is Outcome.OK, sent.asked_ms or 0
-    latest_ms = sent.at_ms if is_taken else _END_OF_TIME_MS
+def _plain_position(sent_offsets: SentOffsets) -> _SentPosition:
+    is_taken, asked_ms = sent_offsets.outcome is Outcome.OK, sent_offsets.asked_ms or 0
+    latest_ms = sent_offsets.at_ms if is_taken else _END_OF_TIME_MS
     return _SentPosition(
-        offset=sent.position,
-        who=sent.who,
+        offset=sent_offsets.position,
+        who=sent_offsets.who,
         earliest_ms=asked_ms,
         latest_ms=latest_ms,
         is_certain=is_taken,
@@ -139,11 +139,11 @@ def _plain_position(sent: SentOffsets) -> _SentPosition:
     )
 
 
-def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _SentPosition:
+def _position_in_transaction(sent_offsets: SentOffsets, transaction: Transaction) -> _SentPosition:
     """A position sent in a transaction. No client learns when the marker is written. A transaction
     whose abort is granted may have been aborted before, by its timeout.
     """
-    is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
+    is_taken, fate = sent_offsets.outcome is Outcome.OK, transaction.fate
     is_committed = any(
         end_observation.outcome is Outcome.OK and end_observation.commit
         for _, end_observation in transaction.ends
@@ -152,14 +152,14 @@ def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _Se
         (end_observation.asked_ms or 0 for _, end_observation in transaction.ends), default=0
     )
     return _SentPosition(
-        offset=sent.position,
-        who=sent.who,
+        offset=sent_offsets.position,
+        who=sent_offsets.who,
         earliest_ms=asked_ms,
         latest_ms=_END_OF_TIME_MS,
         is_certain=is_taken and fate.is_committed,
         may_count=not fate.is_aborted,
-        written_ms=sent.at_ms if is_taken else _END_OF_TIME_MS,
-        pends_from_ms=sent.at_ms if is_taken else _END_OF_TIME_MS,
+        written_ms=sent_offsets.at_ms if is_taken else _END_OF_TIME_MS,
+        pends_from_ms=sent_offsets.at_ms if is_taken else _END_OF_TIME_MS,
         pends_until_ms=asked_ms if is_committed else 0,
         transaction=transaction.label,
     )
@@ -177,11 +177,13 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
             if read.asked_ms is not None:
                 answer = _PositionAnswer(read.asked_ms, observation_index, position.offset, read)
                 answers_by_place[read.group, position.place].append(answer)
-    sent = _positions(history)
+    sent_positions = _positions(history)
     unstable = [
         (answer.number, answer, pending, partition)
         for (group, partition), readers in answers_by_place.items()
-        for answer, pending in _answers_while_pending(readers, sent.get((group, partition), ()))
+        for answer, pending in _answers_while_pending(
+            readers, sent_positions.get((group, partition), ())
+        )
     ]
     for _, answer, pending, partition in sorted(unstable, key=itemgetter(0)):
         yield (
@@ -256,9 +258,9 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
 class _PositionAccount:
     """The positions that were sent for one partition, and those that readers got, in order."""
 
-    def __init__(self, sent: Iterable[_SentPosition]) -> None:
+    def __init__(self, sent_positions: Iterable[_SentPosition]) -> None:
         self._by_offset: defaultdict[int, list[_SentPosition]] = defaultdict(list)
-        for position in sent:
+        for position in sent_positions:
             if position.may_count:
                 self._by_offset[position.offset].append(position)
         certain_positions = (

@@ -67,7 +67,7 @@ FEW_LOCKS: Final = "an aborted transaction has no fewer records than a share gro
 SHARED_KEYS: Final = "programs write the same keys at once, and Kafka isolates no writers"
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
+class FindingCause(msgspec.Struct, frozen=True, kw_only=True):
     """A change that makes the run healthy."""
 
     switch: str = ""
@@ -100,37 +100,39 @@ FREQUENT_SWITCHES: Final = ("leaderless_partitions_keep_markers", "late_commit_i
 SHIFT_MS: Final = 40
 """One track is moved by this time to test whether a cure depends on time alone."""
 
-_Cure = tuple[Plan, Callable[[], Cause]]
+_Cure = tuple[Plan, Callable[[], FindingCause]]
 """A changed plan, and the cause that the change removes."""
 
 
-def causes_of(plan: Plan) -> tuple[Cause, ...]:
+def causes_of(plan: Plan) -> tuple[FindingCause, ...]:
     """The causes that together explain all findings of a plan's run; empty if known causes
     don't.
     """
-    causes: list[Cause] = []
-    played = play(plan)
-    while played.kinds and len(causes) < CAUSES_MAX:
+    causes: list[FindingCause] = []
+    played_run = play(plan)
+    while played_run.kinds and len(causes) < CAUSES_MAX:
         best_cure: tuple[PlayedRun, _Cure] | None = None
-        for cure in _cures(plan, played.kinds):
+        for cure in _cures(plan, played_run.kinds):
             cured_run = play(cure[0])
             # Where one thing is healed the run goes on, and may meet another.
-            has_other_kinds = set(cured_run.kinds).isdisjoint(played.kinds)
-            is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(played)
+            has_other_kinds = set(cured_run.kinds).isdisjoint(played_run.kinds)
+            is_improvement = has_other_kinds or _finding_count(cured_run) < _finding_count(
+                played_run
+            )
             if not is_improvement or (
                 best_cure is not None and _finding_count(cured_run) >= _finding_count(best_cure[0])
             ):
                 continue
-            if not cured_run.kinds and _is_chance(plan, cure, played.kinds):
+            if not cured_run.kinds and _is_chance(plan, cure, played_run.kinds):
                 continue
             best_cure = cured_run, cure
             if not cured_run.kinds:
                 break
         if best_cure is None:
             return ()
-        played, (plan, cause) = best_cure
+        played_run, (plan, cause) = best_cure
         causes.append(cause())
-    return () if played.kinds else tuple(causes)
+    return () if played_run.kinds else tuple(causes)
 
 
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
@@ -147,17 +149,17 @@ def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     return False
 
 
-def _finding_count(played: PlayedRun) -> int:
-    return len(played.findings)
+def _finding_count(played_run: PlayedRun) -> int:
+    return len(played_run.findings)
 
 
 def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
     if kinds == (Kind.DIRTY_WRITE,) and (changed_plan := with_own_keys(plan)) != plan:
-        cause = Cause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
+        cause = FindingCause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
         yield changed_plan, partial(_known_cause, cause)
     if Kind.STARVING_READER in kinds and (changed_plan := with_more_locks(plan)) != plan:
-        cause = Cause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
+        cause = FindingCause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
         yield changed_plan, partial(_known_cause, cause)
     for switch_name, is_on in sorted(
         _switches(plan), key=lambda switch: switch[0] not in FREQUENT_SWITCHES
@@ -174,20 +176,20 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     }
     for habit, (ticket, anomalies) in HARMFUL_HABITS.items():
         if habit in present_habits:
-            cause = Cause(habit=habit, ticket=ticket, anomalies=anomalies)
+            cause = FindingCause(habit=habit, ticket=ticket, anomalies=anomalies)
             yield without_habit(plan, habit), partial(_known_cause, cause)
     if (careful_plan := with_care(plan)) != plan:
         ticket, anomalies = HARMFUL_HABITS["unknown-end"]
-        cause = Cause(habit="going on after errors", ticket=ticket, anomalies=anomalies)
+        cause = FindingCause(habit="going on after errors", ticket=ticket, anomalies=anomalies)
         yield careful_plan, partial(_known_cause, cause)
 
 
-def _known_cause(cause: Cause) -> Cause:
+def _known_cause(cause: FindingCause) -> FindingCause:
     return cause
 
 
-def _cause_of_switch(switch_name: str, *, healthy: bool) -> Cause:
-    return Cause(
+def _cause_of_switch(switch_name: str, *, healthy: bool) -> FindingCause:
+    return FindingCause(
         switch=switch_name,
         healthy=healthy,
         ticket=Rules.documentation()[switch_name].ticket,

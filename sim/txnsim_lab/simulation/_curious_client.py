@@ -192,14 +192,14 @@ class Curious:
         if "member_epoch" in request_fields:
             owner_id = f"{owner_id} {request_fields['member_id']}"
         for transaction in getattr(answer, "transaction_states", ()):
-            self._note(transaction.transactional_id, transaction)
-        self._note(owner_id, answer)
+            self._remember_fields(transaction.transactional_id, transaction)
+        self._remember_fields(owner_id, answer)
         if error in _NOT_A_MEMBER_ERRORS:
             self._remembered_fields = {
                 key: value for key, value in self._remembered_fields.items() if key[0] != owner_id
             }
 
-    def _note(self, owner_id: str, answer: Any) -> None:
+    def _remember_fields(self, owner_id: str, answer: Any) -> None:
         for field_name, initial_field_value in _INITIAL_FIELDS.items():
             field_value = getattr(answer, field_name, initial_field_value)
             if field_value not in (initial_field_value, None, -1, -2):

@@ -279,13 +279,13 @@ class _Drawing:
                 self._resource = self._dice.pick((*self._known, *more))
                 return self._resource
             case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
-                return self._pick((*OWN_GROUPS, *OWN_TRANSACTIONAL_IDS), MISSING_NAMES)
+                return self._pick_value((*OWN_GROUPS, *OWN_TRANSACTIONAL_IDS), MISSING_NAMES)
             case name, _ if "producer_epoch" in name or "producer_id" in name:
                 if self._api == "InitProducerId" and not self._is_odd():
                     return -1
                 field_name = "producer_epoch" if "epoch" in name else "producer_id"
                 return RememberedField(
-                    told=field_name, of=self._id, plus=self._pick((0,), (1, -1, 5))
+                    told=field_name, of=self._id, plus=self._pick_value((0,), (1, -1, 5))
                 )
             case name, _ if name.startswith(("member_", "generation_id")):
                 return self._of_member(name)
@@ -294,15 +294,15 @@ class _Drawing:
             case _, "Records":
                 return self._records()
             case name, "BrokerId" if name not in _VALUES_BY_FIELD:
-                return self._pick(range(1, self._plan.world.brokers + 1), (-1, 99))
+                return self._pick_value(range(1, self._plan.world.brokers + 1), (-1, 99))
             case _, "TopicName":
                 further_topics = (
                     ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
                 )
-                self._topic = self._pick((*OWN_TOPICS, *further_topics), MISSING_NAMES)
+                self._topic = self._pick_value((*OWN_TOPICS, *further_topics), MISSING_NAMES)
                 return self._topic
             case _, "GroupId":
-                self._group = self._pick(
+                self._group = self._pick_value(
                     (*OWN_GROUPS, *self._names_of_others("group")), MISSING_NAMES
                 )
                 self._whom = self._whom or {"group": self._group}
@@ -310,28 +310,28 @@ class _Drawing:
                     self._whom = {"group": self._group}
                 return self._group
             case _, "TransactionalId":
-                self._id = self._pick(
+                self._id = self._pick_value(
                     (*OWN_TRANSACTIONAL_IDS, *self._names_of_others("transactional-id")),
                     MISSING_NAMES,
                 )
                 self._whom = {"id": self._id}
                 return None if hint.may_be_null and self._is_odd() else self._id
         if hint.name in _PARTITION_FIELDS:
-            partition = self._pick((0, 0, 1), (-1, 99))
+            partition = self._pick_value((0, 0, 1), (-1, 99))
             self._place = f"{self._topic}-{min(1, abs(partition))}"
             return partition
         if hint.name in _VALUES_BY_FIELD:
-            return self._pick(*_VALUES_BY_FIELD[hint.name])
+            return self._pick_value(*_VALUES_BY_FIELD[hint.name])
         if hint.may_be_null and not self._is_odd():
             return None
         if issubclass(hint.kind, timedelta):
-            return self._pick((10_000, 30_000), (0, -1, (1 << 31) - 1))
-        return self._pick(*_VALUES_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
+            return self._pick_value((10_000, 30_000), (0, -1, (1 << 31) - 1))
+        return self._pick_value(*_VALUES_BY_TYPE.get(hint.kind.__name__, ((0,), (-1, 1, 99))))
 
     def _is_odd(self) -> bool:
         return self._dice.happens(self._odd)
 
-    def _pick(self, sensible_values: Sequence[Any], odd_values: Sequence[Any]) -> Any:
+    def _pick_value(self, sensible_values: Sequence[Any], odd_values: Sequence[Any]) -> Any:
         return self._dice.pick(odd_values if odd_values and self._is_odd() else sensible_values)
 
     def _names_of_others(self, field_name: str) -> list[str]:
@@ -348,44 +348,46 @@ class _Drawing:
             }
             if field_name == "member_id":
                 return self._member
-            return self._pick((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
+            return self._pick_value((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
         if self._api not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
             not self._is_member
         ):
-            return "" if field_name == "member_id" else self._pick((-1,), (0, 1, 5))
+            return "" if field_name == "member_id" else self._pick_value((-1,), (0, 1, 5))
         remembered = {"told": field_name, "of": self._group}
         odd_values = (
             ("", "nobody") if field_name == "member_id" else ({**remembered, "plus": 1}, -1)
         )
-        return self._pick((remembered,), odd_values)
+        return self._pick_value((remembered,), odd_values)
 
     def _config_value(self, field_name: str) -> Any:
         if self._api == "JoinGroup":
-            return self._pick(("range",), ("odd",))
+            return self._pick_value(("range",), ("odd",))
         if field_name == "resource_name":
-            return self._pick(*_RESOURCE_NAMES.get(self._resource, (("odd",), ())))
+            return self._pick_value(*_RESOURCE_NAMES.get(self._resource, (("odd",), ())))
         if field_name == "value":
-            return self._pick(_values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1)))
+            return self._pick_value(
+                _values_of(self._config), (None, "", "odd", "-1", str((1 << 63) - 1))
+            )
         resource = _TOPIC_RESOURCE if self._api == "CreateTopics" else self._resource
-        self._config = self._pick(self._known.get(resource, ("odd",)), ("odd", ""))
+        self._config = self._pick_value(self._known.get(resource, ("odd",)), ("odd", ""))
         return self._config
 
     def _records(self) -> DrawnBatch:
         """Draw a batch: its keys are texts, numbers, or missing."""
         numeric_keys = self._dice.pick(("00000000", "00000001"))
         record_keys = [
-            self._pick(
+            self._pick_value(
                 (*(f"k{suffix}".encode().hex() for suffix in (0, record_index)), numeric_keys),
                 ("",),
             )
-            for record_index in range(self._pick((1, 3), (2,)))
+            for record_index in range(self._pick_value((1, 3), (2,)))
         ]
         return {
             "batch": record_keys,
             "of": self._id,
-            "epoch-plus": self._pick((0,), (1, -1)),
-            "sequence-plus": self._pick((0,), (1, 5, -1)),
-            "ahead-ms": self._pick((0,), (7_200_000, -86_400_000)),
+            "epoch-plus": self._pick_value((0,), (1, -1)),
+            "sequence-plus": self._pick_value((0,), (1, 5, -1)),
+            "ahead-ms": self._pick_value((0,), (7_200_000, -86_400_000)),
         }
 
 

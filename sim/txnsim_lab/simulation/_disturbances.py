@@ -60,7 +60,7 @@ def _power_failure(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
     yield from _stop_and_restart(dice, cluster_act)
 
 
-def _stop(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
+def _stop_broker(dice: Dice, run_setup: RunSetup, _rule: str) -> TimedSteps:
     yield from _stop_and_restart(dice, {"do": "stop", "broker": _pick_broker(dice, run_setup)})
 
 
@@ -248,7 +248,7 @@ def _peer_api(dice: Dice) -> StepBody:
 DISTURBANCE_MAKERS: Final[Mapping[str, Callable[[Dice, RunSetup, str], TimedSteps]]] = {
     "kill": _kill,
     POWER_FAILURE: _power_failure,
-    "stop": _stop,
+    "stop": _stop_broker,
     "isolate": _isolate,
     "move-leader": _move_leader,
     "move-coordinator": _move_coordinator,

@@ -55,7 +55,7 @@ VIOLATION_KINDS: Final = (
 
 
 def violations(cluster: SimCluster) -> list[Violation]:
-    broken: list[Violation] = []
+    broken_invariants: list[Violation] = []
     for broker in cluster.brokers.values():
         for find_violations in (
             _log_violations,
@@ -63,8 +63,8 @@ def violations(cluster: SimCluster) -> list[Violation]:
             _group_violations,
             _producer_violations,
         ):
-            broken += find_violations(broker)
-    return [*broken, *_replica_violations(cluster), *_coordinated_partitions(cluster)]
+            broken_invariants += find_violations(broker)
+    return [*broken_invariants, *_replica_violations(cluster), *_coordinated_partitions(cluster)]
 
 
 def _log_violations(broker: Broker) -> Iterator[Violation]:

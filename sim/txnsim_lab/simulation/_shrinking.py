@@ -97,14 +97,14 @@ class _Shrinking:
         pauses = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
         return self.plan.size, pauses, len(self.plan.to_json())
 
-    def _try(self, plan: Plan) -> bool:
+    def _accept_if_same(self, plan: Plan) -> bool:
         """Accept a plan if its run shows the same finding."""
         if self._left <= 0 or plan == self.plan:
             return False
         self._left -= 1
         try:
-            played = play(plan)
-            if not played.kinds or not self._kinds.issuperset(played.kinds):
+            played_run = play(plan)
+            if not played_run.kinds or not self._kinds.issuperset(played_run.kinds):
                 return False
             if self._switch is not None:
                 self._left -= 1
@@ -112,7 +112,7 @@ class _Shrinking:
                     return False
         except (ConfigError, ValueError):
             return False  # no such cluster
-        self.plan, self.played = plan, played
+        self.plan, self.played = plan, played_run
         return True
 
     # What is left out
@@ -139,7 +139,9 @@ class _Shrinking:
                 return self._with_acts(track_index, remaining_acts)
 
             self._leave_out(self.plan.tracks[track_index].acts, having)
-        self._try(_with_tracks(self.plan, [track for track in self.plan.tracks if track.acts]))
+        self._accept_if_same(
+            _with_tracks(self.plan, [track for track in self.plan.tracks if track.acts])
+        )
 
     def _leave_out(
         self, candidates: Sequence[T], plan_having: Callable[[Sequence[T]], Plan]
@@ -150,7 +152,7 @@ class _Shrinking:
             piece_start = 0
             while piece_start < len(remaining):
                 fewer_candidates = remaining[:piece_start] + remaining[piece_start + piece_size :]
-                if self._try(plan_having(fewer_candidates)):
+                if self._accept_if_same(plan_having(fewer_candidates)):
                     remaining = fewer_candidates
                 else:
                     piece_start += piece_size
@@ -180,7 +182,7 @@ class _Shrinking:
             msgspec.structs.replace(track, acts=tuple(track_acts))
             for track, track_acts in zip(self.plan.tracks, acts, strict=True)
         ]
-        return self._try(_with_tracks(self.plan, tracks))
+        return self._accept_if_same(_with_tracks(self.plan, tracks))
 
     def _start_times(self, track: Track) -> list[int]:
         """The time when each act of a track began; acts that did not begin come last."""
@@ -196,7 +198,7 @@ class _Shrinking:
         for track_index in range(len(self.plan.tracks)):
             for act_index in range(len(self.plan.tracks[track_index].acts)):
                 for shorten in (lambda _: 0, lambda ms: ms // 10 * 5):
-                    while self._try(self._with_pause(track_index, act_index, shorten)):
+                    while self._accept_if_same(self._with_pause(track_index, act_index, shorten)):
                         continue
 
     def _with_pause(self, track_index: int, act_index: int, shorten: Callable[[int], int]) -> Plan:
@@ -208,12 +210,12 @@ class _Shrinking:
 
     def _simplify_world(self) -> None:
         for world in self._plainer_worlds():
-            self._try(msgspec.structs.replace(self.plan, world=world))
+            self._accept_if_same(msgspec.structs.replace(self.plan, world=world))
         for track_index, track in enumerate(self.plan.tracks):
             if track.on_error != "go-on":
                 tracks = list(self.plan.tracks)
                 tracks[track_index] = msgspec.structs.replace(track, on_error="go-on")
-                self._try(_with_tracks(self.plan, tracks))
+                self._accept_if_same(_with_tracks(self.plan, tracks))
 
     def _plainer_worlds(self) -> Iterator[object]:
         replace = msgspec.structs.replace

@@ -26,7 +26,7 @@ from txnsim_lab.simulation.play import PlayedAct, PlayedRun, play
 from txnsim_lab.trace.diff import diff
 
 
-class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerRunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The difference between two runs."""
 
     sentence: str
@@ -107,7 +107,7 @@ def _parse_value(value_text: str) -> object:
         return value_text
 
 
-def difference(plan: Plan, other_side: Plan) -> RunDifference:
+def difference(plan: Plan, other_side: Plan) -> BrokerRunDifference:
     """Play both plans, and compare the runs.
 
     Raises:
@@ -121,7 +121,7 @@ def difference(plan: Plan, other_side: Plan) -> RunDifference:
         for side_name, played_run in (("A", left_run), ("B", right_run))
     ]
     parted_moment = diff(*runs)
-    return RunDifference(
+    return BrokerRunDifference(
         sentence=_sentence(left_run, right_run),
         inside=None if parted_moment is None else parted_moment.sentence,
         left_run=left_run,

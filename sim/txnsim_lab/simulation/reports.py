@@ -16,7 +16,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.shell_text import command_line, continued, option
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import FAILED_VERDICT, ScenarioRun, run_in_virtual_time
-from txnsim_lab.simulation._causes import Cause, causes_of
+from txnsim_lab.simulation._causes import FindingCause, causes_of
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
@@ -24,13 +24,13 @@ from txnsim_lab.simulation.plan import RUN_NAME, Plan, StepBody
 from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class FindingReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report of one finding."""
 
     seed: int
     kinds: tuple[str, ...]
     because: tuple[str, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[FindingCause, ...]
     """Changes that together make the run healthy; empty if none is known."""
     files: tuple[str, ...]
     of_smallest: str = ""
@@ -73,12 +73,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         yield from (f"  {file_path}" for file_path in self.files)
 
 
-def report_on(seed: int, options: SimulationOptions, *, folder: Path, shrinks: bool) -> Report:
+def report_on(
+    seed: int, options: SimulationOptions, *, folder: Path, shrinks: bool
+) -> FindingReport:
     """Examine a seed that has findings, and write its files."""
     return write_report(*examine_seed(seed, options, shrinks=shrinks), folder=folder)
 
 
-def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
+def write_report(report: FindingReport, files: dict[str, bytes], *, folder: Path) -> FindingReport:
     """Write the files of a report; returns the report with their paths.
 
     Raises:
@@ -89,7 +91,7 @@ def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Re
 
 def examine_seed(
     seed: int, options: SimulationOptions, *, shrinks: bool
-) -> tuple[Report, dict[str, bytes]]:
+) -> tuple[FindingReport, dict[str, bytes]]:
     """Examine a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
     played = play(plan, trace_level=TraceLevel.BRIEF)
@@ -102,7 +104,7 @@ def examine_seed(
     }
     as_version = plan.world.as_version
     release = REFERENCE if as_version is None else release_named(as_version)
-    report = Report(
+    report = FindingReport(
         seed=seed,
         kinds=kinds,
         because=_because(played.findings),

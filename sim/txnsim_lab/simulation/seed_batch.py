@@ -33,7 +33,7 @@ SEEDS_PER_TASK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed a few hundred."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a seed."""
 
     seed: int
@@ -63,7 +63,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return self.names or self.kinds
 
 
-class Tally:
+class SeedTally:
     """Totals over the rows of a batch."""
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class Tally:
         self.virtual_ms = 0
         self.cpu_ms = 0
         self.cells: Counter[CoverageCell] = Counter()
-        self.failed_rows: list[Row] = []
+        self.failed_rows: list[SeedRow] = []
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SeedRow) -> None:
         """Add the row of one seed."""
         self.seed_count += 1
         self.act_count += row.acts
@@ -104,7 +104,7 @@ class Tally:
         return missing_parts[0] if missing_parts else None
 
 
-def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None) -> Row:
+def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None) -> SeedRow:
     """Play one seed.
 
     Args:
@@ -124,7 +124,7 @@ def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None)
         ]
         return without_verdict(seed, OVER_LIMIT_KIND, because, mode=plan.world.mode)
     successful_acts = [act for act in played.acts if act.error == "NONE"]
-    return Row(
+    return SeedRow(
         seed=seed,
         kinds=played.kinds,
         because=tuple(f"{finding.kind}: {finding.because}" for finding in played.findings),
@@ -144,7 +144,7 @@ def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None)
     )
 
 
-def with_names(row: Row, options: SimulationOptions) -> Row:
+def with_names(row: SeedRow, options: SimulationOptions) -> SeedRow:
     if row.names is not None or not row.kinds:
         return row
     return msgspec.structs.replace(row, names=_cause_names(draw(row.seed, options)))
@@ -154,9 +154,9 @@ def _cause_names(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted(cause.name for cause in causes_of(plan)))
 
 
-def without_verdict(seed: int, kind: str, reason: str, *, mode: str = "") -> Row:
+def without_verdict(seed: int, kind: str, reason: str, *, mode: str = "") -> SeedRow:
     """The row of a run that did not end."""
-    return Row(
+    return SeedRow(
         seed=seed,
         kinds=(kind,),
         because=(f"{kind}: {reason}",),
@@ -178,7 +178,7 @@ def rows(
     *,
     jobs: int,
     goes_on: Callable[[], bool] = lambda: True,
-) -> Iterator[Row]:
+) -> Iterator[SeedRow]:
     """Yield a row for each seed, in the order of completion; one job runs in this process and in
     order.
 
@@ -274,7 +274,7 @@ class RowFile:
         """
         self._path = file_path
         self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, SeedRow] = {}
         try:
             first_line, *row_lines = (
                 file_path.read_bytes().split(b"\n") if file_path.exists() else (b"",)
@@ -288,7 +288,7 @@ class RowFile:
         self._whole = self._head + b"\n"
         for row_line in row_lines:
             try:
-                row = msgspec.json.decode(row_line, type=Row)
+                row = msgspec.json.decode(row_line, type=SeedRow)
             except (msgspec.MsgspecError, RecursionError):
                 continue
             self.rows[row.seed] = row
@@ -307,7 +307,7 @@ class RowFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SeedRow) -> None:
         """Append a row, unbuffered.
 
         Raises:

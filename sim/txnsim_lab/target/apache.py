@@ -23,7 +23,7 @@ from txnsim.runtime import real_world
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.names import FileName
 from txnsim.types import TopicPartition
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 from txnsim_lab.target.jars import java
 
 HOST: Final = "127.0.0.1"
@@ -89,10 +89,10 @@ class ApacheBrokers:
         return ",".join(f"{HOST}:{node.port}" for node in self._brokers.values())
 
     @property
-    def peers(self) -> tuple[Endpoint, ...]:
+    def peers(self) -> tuple[NodeAddress, ...]:
         """Addresses of the brokers' inter-broker listeners themselves, not of the proxy."""
         return tuple(
-            Endpoint(node.node_id, HOST, node.peer_port) for node in self._brokers.values()
+            NodeAddress(node.node_id, HOST, node.peer_port) for node in self._brokers.values()
         )
 
     async def start(self, listeners: Mapping[int, int]) -> None:

@@ -71,7 +71,7 @@ class SimulatedTarget:
         assert self._operator is not None, "an operator acts"
         return await self._operator.admin()
 
-    def _say(self, text: str) -> None:
+    def _say_to_operator(self, text: str) -> None:
         if self._operator is not None:
             self._operator.say(text)
 
@@ -84,7 +84,7 @@ class SimulatedTarget:
         ):
             outcome = self.cluster.metadata.create_topic(topic)
         _raise_if_refused(topic.name, outcome)
-        self._say(f"topic {topic.name} is created with {partition_count} partitions")
+        self._say_to_operator(f"topic {topic.name} is created with {partition_count} partitions")
 
     async def grow_topic(self, name: str, partition_count: int, leaders: tuple[int, ...]) -> None:
         metadata = self.cluster.metadata
@@ -94,7 +94,7 @@ class SimulatedTarget:
             replicas_from(leader, replicas, broker_count=self.brokers) for leader in leaders
         )
         _raise_if_refused(name, self.cluster.grow_topic(name, partition_count, assignments or None))
-        self._say(f"topic {name} has {partition_count} partitions now")
+        self._say_to_operator(f"topic {name} has {partition_count} partitions now")
 
     async def delete_topic(self, name: str) -> None:
         metadata = self.cluster.metadata
@@ -103,7 +103,7 @@ class SimulatedTarget:
         with input_event(self.environment, "delete-topic", topic=name):
             metadata.publish(metadata.image.without_topic(name))
         await (await self.admin()).wait_without_topics([name], timeout_ms=DELETION_KNOWN_LIMIT_MS)
-        self._say(f"topic {name} is deleted with all of its records")
+        self._say_to_operator(f"topic {name} is deleted with all of its records")
 
     async def configure(self, topic: str, config_name: str, config_value: str | None) -> None:
         await log_care.configure(await self.admin(), topic, config_name, config_value)
@@ -122,7 +122,7 @@ class SimulatedTarget:
         if partition is not None and partition.leader == new_leader:
             return
         self.cluster.move_leader(topic_partition, BrokerId(new_leader))
-        self._say(f"broker {new_leader} is made the leader of {topic_partition}")
+        self._say_to_operator(f"broker {new_leader} is made the leader of {topic_partition}")
 
         async def is_leader_seen() -> bool:
             leadership = (
@@ -191,7 +191,7 @@ class SimulatedTarget:
             rejection = await broker.coordinator.age(aged_id, ProducerEpoch(epoch))
         if rejection is not None:
             raise TargetError(f"{rejection.error.name.upper()}: {rejection.reason}")
-        self._say(f"{aged_id} is at epoch {epoch}, as after so many transactions")
+        self._say_to_operator(f"{aged_id} is at epoch {epoch}, as after so many transactions")
 
     # Logs
 

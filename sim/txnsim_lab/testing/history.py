@@ -11,7 +11,7 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History as Observations
 from txnsim_lab.check.judge import Verdict, judge
 from txnsim_lab.check.observations import Deleted, Seen
-from txnsim_lab.scenario.outside_view import look
+from txnsim_lab.scenario.outside_view import observe_partition
 from txnsim_lab.scenario.recorder import Recorder
 
 TEST_ACTOR: Final = "test"
@@ -37,7 +37,7 @@ class AsyncHistory(ClusterPart):
     @in_cluster_loop
     async def note(self, *seen: Seen) -> None:
         """Add an observation of an application, later than all before."""
-        self._add(*seen)
+        self._add_observations(*seen)
 
     @in_cluster_loop
     async def look(self, topic: str, partition: int = 0, *, offset: int = 0) -> tuple[Seen, ...]:
@@ -56,15 +56,17 @@ class AsyncHistory(ClusterPart):
         """
         recorder = Recorder(self._rebuilt.environment.clock)
         topic_partition = TopicPartition(topic, partition)
-        await look(await self._rebuilt.onlooker(), topic_partition, recorder, offset=offset)
+        await observe_partition(
+            await self._rebuilt.onlooker(), topic_partition, recorder, offset=offset
+        )
         observations = tuple(recorder.history)
-        self._add(*observations)
+        self._add_observations(*observations)
         return observations
 
     @in_cluster_loop
     async def observations(self) -> tuple[Seen, ...]:
         """All observations, in order."""
-        self._add()
+        self._add_observations()
         return tuple(self._history)
 
     @in_cluster_loop
@@ -74,10 +76,10 @@ class AsyncHistory(ClusterPart):
         Raises:
             HistoryError: A value names two records of a partition.
         """
-        self._add()
+        self._add_observations()
         return judge(self._history)
 
-    def _add(self, *seen: Seen) -> None:
+    def _add_observations(self, *seen: Seen) -> None:
         """Adds observations after the deletions that the test has made meanwhile."""
         for topic, at_ms in self._deletions[self._deletions_seen :]:
             self._history.add(Deleted(at_ms=at_ms, who=TEST_ACTOR, topic=topic, asked_ms=at_ms))

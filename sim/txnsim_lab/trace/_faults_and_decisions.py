@@ -20,7 +20,7 @@ from txnsim.txn.marker_payment import (
     PartitionMarker,
     PartitionMarkers,
 )
-from txnsim.txn.past_decision import Decided, NewestTxn
+from txnsim.txn.past_decision import DecisionEvidence, NewestTxn
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE_STATES
 
@@ -33,7 +33,7 @@ _MARKERS_API: Final = "WriteTxnMarkers"
 _VERSION_2: Final = 2
 
 
-class HeldMessage(msgspec.Struct, frozen=True, kw_only=True):
+class MessageHeldByRule(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a fault rule holds."""
 
     rule: str
@@ -50,7 +50,7 @@ class HeldMessage(msgspec.Struct, frozen=True, kw_only=True):
 class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     """Held messages and decisions; follows every event in order."""
 
-    strikes: dict[int, HeldMessage] = {}
+    strikes: dict[int, MessageHeldByRule] = {}
     """Position -> strike, for each message that is held."""
     ended: dict[str, int] = {}
     """Transactional id -> position of the event that ended its last transaction."""
@@ -87,7 +87,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING_ACTIONS):
                 about = tuple(event.d.get("about", ()))
                 action = str(event.d.get("action"))
-                self.strikes[event.i] = HeldMessage(
+                self.strikes[event.i] = MessageHeldByRule(
                     rule=event.d["rule"],
                     about=about,
                     point=event.d.get("point", ""),
@@ -226,7 +226,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         opened_by: int,
         last_timestamp_ms: int,
         transaction: Mapping[str, Any] | None,
-    ) -> Decided:
+    ) -> DecisionEvidence:
         """The decision about a hanging transaction, as it would be found on a running cluster.
 
         Args:
@@ -251,11 +251,11 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             ),
             complete_since_ms=self.forgotten_before,
         )
-        outcome = Decided.from_log(due_decisions, markers, last_write_ms=opened_by)
+        outcome = DecisionEvidence.from_log(due_decisions, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
         newest_record = None if transaction is None else _newest_record(transaction)
-        return Decided.from_newest_txn(
+        return DecisionEvidence.from_newest_txn(
             producer_id, producer_epoch, last_timestamp_ms, newest_record
         )
 

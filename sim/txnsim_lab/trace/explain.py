@@ -15,7 +15,7 @@ from txnsim.shell_text import ShellText
 from txnsim.trace.story import node_label
 from txnsim.trace.trace_file import Recording
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 from txnsim.verdict.judge import (
     OpenTxnVerdict,
     PartitionVerdict,
@@ -94,7 +94,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int | None
     """The producer's epoch in the coordinator's state."""
     is_two_phase: bool = False
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """The decision whose marker the hanging transaction lacks; None for all other transactions."""
     mark: str
     """What a picture has at its first batch."""

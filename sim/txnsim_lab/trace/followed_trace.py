@@ -16,12 +16,12 @@ from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.trace.story import transactional_id_of
 from txnsim.trace.trace_file import Recording
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
-from txnsim.verdict.contradictions import EndingMarker, contradictions
+from txnsim.verdict.contradictions import ProducerMarker, contradictions
 from txnsim.verdict.facts import (
     ClusterFacts,
     MarkerSending,
     OpenTxnFacts,
-    OwedMarker,
+    OwedMarkerFacts,
     PartitionFacts,
     ShareGroupFacts,
     TransactionFacts,
@@ -146,7 +146,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             case "topic.deleted":
                 self._topic_deleted(payload)
             case "cluster.reset":
-                self._clear()
+                self._clear_tables()
                 self.applications.forget_all()
                 self.contradicted.clear()
             case "txn.load":
@@ -248,7 +248,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         if payload["part"] == 0:
             if self.stopped_at is not None:
                 self.forget(event.i)
-            self._clear()
+            self._clear_tables()
             self.is_opening = True
             for node in payload.get("coordinators", ()):
                 self.coordinators[_log_partition(node)] = node if node.startswith("broker/") else ""
@@ -262,7 +262,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         if payload["last"]:
             self.is_opening = False
 
-    def _clear(self) -> None:
+    def _clear_tables(self) -> None:
         for table in (self.coordinators, self.ready_leaders, self.replicas, self.opened_ms):
             table.clear()
         self.attempts.clear()
@@ -392,7 +392,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                 ),
             )
 
-    def _owed_markers(self) -> Iterator[OwedMarker]:
+    def _owed_markers(self) -> Iterator[OwedMarkerFacts]:
         for owed_key, owed in self.state.owed.items():
             transactional_id, name = owed_by(owed_key)
             transaction = self.state.transactions.get(transactional_id)
@@ -406,7 +406,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                     sending = MarkerSending.HELD
                 elif self.attempts.get(owed_key, 1) > 1:
                     sending = MarkerSending.RETRIED
-            yield OwedMarker(
+            yield OwedMarkerFacts(
                 transactional_id=transactional_id,
                 partition=partition_of(name),
                 is_commit=bool(owed["committed"]),
@@ -450,7 +450,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                     if decision.start_timestamp_ms >= since
                 ],
                 [
-                    EndingMarker(
+                    ProducerMarker(
                         offset=marker.offset,
                         producer_epoch=marker.producer_epoch,
                         is_commit=marker.is_commit,

@@ -166,10 +166,10 @@ def _topic_deleted(state: TraceState, _event: Event, _node: str, payload: Payloa
 
 
 def _cluster_reset(state: TraceState, _event: Event, _node: str, _payload: Payload) -> None:
-    _clear(state)
+    _clear_state(state)
 
 
-def _clear(state: TraceState) -> None:
+def _clear_state(state: TraceState) -> None:
     for table in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
         table.clear()
     state.offsets.clear()
@@ -475,7 +475,7 @@ def _fault_released(state: TraceState, event: Event, node: str, payload: Payload
 
 def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> None:
     if payload["part"] == 0:
-        _clear(state)
+        _clear_state(state)
         for broker in payload["brokers"]:
             state.brokers[broker["node"]] = broker["state"]
         for fault in payload["faults"]:

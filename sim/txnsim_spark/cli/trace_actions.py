@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import TERMINAL, Table
+from txnsim.cli.output import TERMINAL, FormattedTable
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, new_folder_or_address
 from txnsim_spark.cli.logs.spark import add_master, session
 
@@ -147,7 +147,7 @@ def _analyse_trace(run_query: AskTraces, args: argparse.Namespace) -> int:
             {column: cell for column, cell in row.items() if column != "place"} for row in rows
         ]
     tables = [
-        Table(f"{ANALYSES[analysis_name].title}\n{_rows_as_table(rows)}")
+        FormattedTable(f"{ANALYSES[analysis_name].title}\n{_rows_as_table(rows)}")
         for analysis_name, rows in rows_by_analysis.items()
     ]
     TERMINAL.tell(args, {**summary, "analyses": rows_by_analysis}, lambda _: tables)
@@ -247,7 +247,7 @@ def _rows_as_table(rows: Rows) -> str:
     for row, cells in zip(rows, lines, strict=True):
         if row["grouped_by"] == "all":
             cells[0] = "all"
-    return Table.format_table(shown_columns, lines)
+    return FormattedTable.format_table(shown_columns, lines)
 
 
 def _count_argument(text: str) -> int:

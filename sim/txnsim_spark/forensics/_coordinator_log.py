@@ -181,13 +181,13 @@ def _records_in(
             damage.is_damaged = True
 
 
-def _decode_records(stored_batch: StoredBatch, partition: int) -> Iterator[TxnRecord]:
+def _decode_records(stored_batch: StoredBatch, partition_index: int) -> Iterator[TxnRecord]:
     single_record = only_record(stored_batch.batch_bytes, stored_batch.header)
     if single_record is not None:
         key, value = single_record
         decoded_entry = decode_record(key, value, release_rules=LATEST_RULES)
         if decoded_entry is not None:
-            yield _txn_record(decoded_entry, partition, stored_batch.header.base_offset)
+            yield _txn_record(decoded_entry, partition_index, stored_batch.header.base_offset)
         return
     for record in iter_records(stored_batch.batch_bytes):
         if record.key is None:
@@ -196,19 +196,21 @@ def _decode_records(stored_batch: StoredBatch, partition: int) -> Iterator[TxnRe
         if (
             decoded_entry is not None
         ):  # a version that is not known: coordinators pass it over as well
-            yield _txn_record(decoded_entry, partition, record.offset)
+            yield _txn_record(decoded_entry, partition_index, record.offset)
 
 
-def _txn_record(decoded_entry: TxnTransition | Tombstone, partition: int, offset: int) -> TxnRecord:
+def _txn_record(
+    decoded_entry: TxnTransition | Tombstone, partition_index: int, offset: int
+) -> TxnRecord:
     if isinstance(decoded_entry, Tombstone):
         return TxnRecord(
-            log_partition=partition,
+            log_partition=partition_index,
             offset=offset,
             transactional_id=decoded_entry.transactional_id,
             state="",
         )
     return TxnRecord(
-        log_partition=partition,
+        log_partition=partition_index,
         offset=offset,
         transactional_id=decoded_entry.transactional_id,
         state=decoded_entry.state.wire_name,

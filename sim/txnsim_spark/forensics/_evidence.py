@@ -109,7 +109,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.status is Status.SOUND
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas of a partition, as the metadata log has them."""
 
     replicas: tuple[int, ...]
@@ -128,7 +128,7 @@ class ReplicaBasis(msgspec.Struct, frozen=True, kw_only=True):
     them; also where records were not read."""
     start_batch: StartBatch
     brokers_seen: tuple[int, ...]
-    assignment: Assignment | None = None
+    assignment: ReplicaAssignment | None = None
     undecided: str = ""
     """Why the files do not show whether the replica belongs to the present topic of this name;
     empty if they do.
@@ -195,7 +195,7 @@ def evidence_of(
 
 
 def _replica_evidence(
-    brokers_seen: tuple[int, ...], assignment: Assignment | None
+    brokers_seen: tuple[int, ...], assignment: ReplicaAssignment | None
 ) -> ReplicaEvidence:
     if assignment is None:
         return ReplicaEvidence(

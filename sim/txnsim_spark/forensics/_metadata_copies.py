@@ -15,14 +15,14 @@ from txnsim.errors import CorruptLogRecordError
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._evidence import Assignment
+from txnsim_spark.forensics._evidence import ReplicaAssignment
 from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.scan.segments import UNKNOWN_BROKER, broker_of
 
 
 def complete_coordinators(
     coordinators: Coordinators,
-    assignments: Mapping[TopicPartition, Assignment],
+    assignments: Mapping[TopicPartition, ReplicaAssignment],
     brokers_by_partition: Mapping[int, Collection[int]],
 ) -> Coordinators:
     """Add to the coordinators' logs what the metadata log says of ``__transaction_state``: the
@@ -68,7 +68,7 @@ def _broker_list(brokers: Iterable[int]) -> str:
 class KnownTopics(msgspec.Struct, frozen=True, kw_only=True):
     """The topics in the copies of the metadata log."""
 
-    assignments: Mapping[TopicPartition, Assignment] = {}
+    assignments: Mapping[TopicPartition, ReplicaAssignment] = {}
     """The replicas of each partition, by the newest copy."""
     topic_ids: Mapping[str, str] | None = None
     """Name -> id of the existing topics, by the newest copy; None if there is no copy."""
@@ -115,10 +115,10 @@ def _stored_copies(
             yield log_dir, copy
 
 
-def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, Assignment]:
+def _assignments_of(copy: StoredMetadata) -> Mapping[TopicPartition, ReplicaAssignment]:
     """Partition -> its replicas, by one copy."""
     return {
-        TopicPartition(topic_name, partition_number): Assignment(
+        TopicPartition(topic_name, partition_number): ReplicaAssignment(
             replicas=tuple(map(int, partition.replicas)),
             # After the last stop the ISR is empty, and the ELR has all that is committed.
             in_sync=tuple(map(int, partition.isr or partition.elr)),

@@ -51,7 +51,7 @@ class ReplicaRead(msgspec.Struct, frozen=True, kw_only=True):
     """Base offset -> result that the next search need not read again (``since``)."""
 
 
-class LogRead(msgspec.Struct, frozen=True, kw_only=True):
+class CoordinatorLogRead(msgspec.Struct, frozen=True, kw_only=True):
     """The result of reading a replica of ``__transaction_state``."""
 
     replayed: ReplayedLog
@@ -60,7 +60,7 @@ class LogRead(msgspec.Struct, frozen=True, kw_only=True):
 
 def log_job(
     logs: Iterable[ReplicaState], producer_ids: Set[int]
-) -> EngineJob[ReplicaState, LogRead]:
+) -> EngineJob[ReplicaState, CoordinatorLogRead]:
     """A job that replays replicas of ``__transaction_state``, as far as some producers are
     concerned (``ReplayedLog.restricted_to``).
     """
@@ -72,13 +72,15 @@ def log_job(
     )
 
 
-def _replay_log(producer_ids: Set[int], state: ReplicaState) -> Iterator[tuple[str, LogRead]]:
+def _replay_log(
+    producer_ids: Set[int], state: ReplicaState
+) -> Iterator[tuple[str, CoordinatorLogRead]]:
     problems: list[str] = []
     replayed_log = replay_log(state, problems.append).restricted_to(producer_ids)
-    yield state.replica.path, LogRead(replayed=replayed_log, problems=tuple(problems))
+    yield state.replica.path, CoordinatorLogRead(replayed=replayed_log, problems=tuple(problems))
 
 
-def _only_log_read(_path: str, log_reads: Sequence[LogRead]) -> LogRead:
+def _only_log_read(_path: str, log_reads: Sequence[CoordinatorLogRead]) -> CoordinatorLogRead:
     (single_read,) = log_reads
     return single_read
 

@@ -75,7 +75,7 @@ from txnsim_spark.scan.segments import (
 from txnsim_spark.stores.mirror import overlapping_map
 
 if TYPE_CHECKING:
-    from txnsim_spark.forensics._read_compiled import LogRead, ReplicaRead
+    from txnsim_spark.forensics._read_compiled import CoordinatorLogRead, ReplicaRead
 
 NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
 """Internal topics to which no producer writes: the coordinators' and the controllers'."""
@@ -120,7 +120,7 @@ def find_hanging(
     *,
     new_session: NewSession | None = None,
     progress: Progress = ignore_problem,
-    reading: Reading | None = None,
+    reading: DirectoryReader | None = None,
 ) -> Report:
     """Search for hanging transactions, and judge each open one.
 
@@ -134,7 +134,7 @@ def find_hanging(
     Raises:
         MissingExtraError: Spark is needed and not installed.
     """
-    reading = reading or Reading(search, new_session, progress)
+    reading = reading or DirectoryReader(search, new_session, progress)
     states = reading.living_states()
     logs = reading.coordinators_logs(states)
     judged_states = [state for state in states if state.replica.topic not in NOT_JUDGED]
@@ -173,7 +173,7 @@ OpenByReplica = Mapping[str, Mapping[int, OpenTxn]]
 """Path of a replica -> producer id -> its open transaction."""
 
 
-class Reading:
+class DirectoryReader:
     """Reads the directories, in this process or by Spark."""
 
     def __init__(
@@ -191,7 +191,7 @@ class Reading:
         """Problems reported by two threads, so in no particular order."""
         self._notes_by_replica: dict[str, ReadNotes] = {}
         """Path of a replica that was read -> notes on it."""
-        self._logs_read: Mapping[str, LogRead] = {}
+        self._logs_read: Mapping[str, CoordinatorLogRead] = {}
         """Path of a replica of ``__transaction_state`` that workers have read -> its log."""
         self._future_times: dict[str, int] = {}
         """File -> its time, where that is later than this machine's clock."""
@@ -558,7 +558,7 @@ def _judge_open_transactions(
     open_by_replica: OpenByReplica,
     coordinators: Coordinators,
     conditions: SearchConditions,
-    reading: Reading,
+    reading: DirectoryReader,
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Judge every open transaction, and describe its partition."""
     findings: list[Finding] = []

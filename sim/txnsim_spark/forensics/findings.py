@@ -13,7 +13,7 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.shell_text import command_line, continued, option
 from txnsim.text import with_clean_descriptions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, partition_options, program_at
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Evidence, ReplicaBasis, evidence_of
@@ -121,7 +121,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
     @property
-    def decided_outcome(self) -> Decided | None:
+    def decided_outcome(self) -> DecisionEvidence | None:
         """The decision about a hanging transaction; None for all other transactions."""
         if self.verdict is not OpenTxnStatus.HANGING or self.outcome is None:
             return None
@@ -130,7 +130,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             for decision_kind, marker in MARKER_OUTCOMES.items()
             if marker == self.outcome
         )
-        return Decided(decision=decision, because=self.outcome_because or "")
+        return DecisionEvidence(decision=decision, because=self.outcome_because or "")
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -441,7 +441,7 @@ def _repair_commands(
     if not evidence.is_sound and not conditions.accepts_damage:
         return None, None
     command = verdict.repair_command(partition, program=program_at(conditions.bootstrap))
-    if command is None or opinion.outcome != MARKER_OUTCOMES[Decision.ABORTED]:
+    if command is None or opinion.outcome != MARKER_OUTCOMES[PastDecision.ABORTED]:
         return command, None
     return command, abort_commands(txn, partition, conditions.bootstrap)
 

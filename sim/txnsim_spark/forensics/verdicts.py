@@ -31,7 +31,7 @@ from txnsim.client.inspection.txn_views import ProducerState, TransactionDescrip
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.txn.marker_payment import NO_MARKERS, CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, NewestTxn
+from txnsim.txn.past_decision import DecisionEvidence, NewestTxn, PastDecision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
@@ -282,9 +282,9 @@ def opinion_on(
 
 
 MARKER_OUTCOMES: Final = {
-    Decision.COMMITTED: "commit",
-    Decision.ABORTED: "abort",
-    Decision.UNKNOWN: "unknown",
+    PastDecision.COMMITTED: "commit",
+    PastDecision.ABORTED: "abort",
+    PastDecision.UNKNOWN: "unknown",
 }
 
 
@@ -294,7 +294,7 @@ def _decide_outcome(
     coordinators: Coordinators,
     entry: CoordinatorEntry | None,
     markers: ReadMarkers,
-) -> Decided:
+) -> DecisionEvidence:
     """The decision about a hanging transaction, found by the functions that repair a running
     cluster. It is found even if the id has gone on since, as after a commit without a leader
     (KAFKA-20734).
@@ -316,7 +316,7 @@ def _decide_outcome(
     due_decisions = DueDecisions.for_partition(
         partition, txn.producer_id, txn.producer_epoch, coordinator_records
     )
-    outcome = Decided.from_log(
+    outcome = DecisionEvidence.from_log(
         due_decisions,
         NO_MARKERS if due_decisions is None else markers(due_decisions.markers_needed_since_ms),
         last_write_ms=txn.last_timestamp_ms,
@@ -324,7 +324,7 @@ def _decide_outcome(
     if outcome is not None:
         return outcome
     newest_record = None if entry is None else entry.newest
-    return Decided.from_newest_txn(
+    return DecisionEvidence.from_newest_txn(
         txn.producer_id,
         txn.producer_epoch,
         txn.last_timestamp_ms,

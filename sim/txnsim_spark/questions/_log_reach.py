@@ -15,7 +15,7 @@ import msgspec
 from txnsim.storage import checkpoints, names
 from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS
 from txnsim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, DirectoryReader
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import elected_replica
 from txnsim_spark.scan.log_dirs import LogDirectory, ignore_problem, modified_ms, read_small
@@ -63,7 +63,7 @@ class AuditedLogs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audited_logs(
-    states: Sequence[ReplicaState], reading: Reading, topics: frozenset[str]
+    states: Sequence[ReplicaState], reading: DirectoryReader, topics: frozenset[str]
 ) -> AuditedLogs:
     """The logs to compare, of living replicas.
 
@@ -198,7 +198,9 @@ def _cleaned_offset(state: ReplicaState, checkpoint: _CleanerCheckpoint) -> int:
     return state.segments[-1].base_offset  # the cleaner never touches the newest segment
 
 
-def _missing_coordinators(logs: Mapping[TopicPartition, AuditedLog], reading: Reading) -> str:
+def _missing_coordinators(
+    logs: Mapping[TopicPartition, AuditedLog], reading: DirectoryReader
+) -> str:
     present = {
         topic_partition.partition
         for topic_partition in logs

@@ -18,7 +18,7 @@ from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from txnsim.wire.batch import COMMIT, read_control_record
 from txnsim.wire.records import iter_records
-from txnsim_spark.forensics.find_hanging import Reading, Search
+from txnsim_spark.forensics.find_hanging import DirectoryReader, Search
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import elected_replica
 from txnsim_spark.scan.log_dirs import OnProblem, ignore_problem
@@ -27,7 +27,7 @@ GroupPartition = tuple[str, TopicPartition]
 """Group and partition."""
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True):
+class StoredPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A group's position on a partition."""
 
     offset: int
@@ -39,7 +39,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 class Positions(msgspec.Struct, frozen=True, kw_only=True):
     """The positions of all groups, and the partitions from which they were read."""
 
-    position_by_group_partition: Mapping[GroupPartition, Position]
+    position_by_group_partition: Mapping[GroupPartition, StoredPosition]
     partitions: tuple[int, ...]
     """Partitions of ``__consumer_offsets`` that are among the directories."""
 
@@ -50,8 +50,8 @@ class PositionReplay:
     """
 
     def __init__(self) -> None:
-        self.positions: dict[GroupPartition, Position] = {}
-        self._pending: dict[int, dict[GroupPartition, Position]] = {}
+        self.positions: dict[GroupPartition, StoredPosition] = {}
+        self._pending: dict[int, dict[GroupPartition, StoredPosition]] = {}
 
     def apply_batch(self, stored_batch: StoredBatch) -> None:
         """Apply the next batch.
@@ -75,7 +75,7 @@ class PositionReplay:
                 case OffsetCommitted():
                     position_by_group_partition[
                         group_record.group_id, group_record.topic_partition
-                    ] = Position(
+                    ] = StoredPosition(
                         offset=group_record.position,
                         committed_at_ms=group_record.commit_timestamp_ms,
                         record_offset=record.offset,
@@ -100,7 +100,7 @@ def group_positions(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
         paths: Log directories, folders of them, or replicas' folders.
         on_problem: Called with what can't be read.
     """
-    position_by_group_partition: dict[GroupPartition, Position] = {}
+    position_by_group_partition: dict[GroupPartition, StoredPosition] = {}
     offsets_partitions = []
     for replica_state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
         replay = PositionReplay()
@@ -139,7 +139,7 @@ def leading_states(
     paths: Iterable[Path], topic: str, on_problem: OnProblem
 ) -> Iterator[ReplicaState]:
     """The state of each partition's leading replica, by partition."""
-    reading = Reading(Search(paths=tuple(paths), topics=frozenset({topic})))
+    reading = DirectoryReader(Search(paths=tuple(paths), topics=frozenset({topic})))
     states_by_partition: dict[int, list[ReplicaState]] = {}
     for replica_state in reading.living_states():
         if replica_state.replica.topic == topic:

@@ -22,7 +22,7 @@ from txnsim.txn.marker_payment import AFTER_ALL_MARKERS_MS, BEFORE_ALL_MARKERS_M
 from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress
-from txnsim_spark.forensics.find_hanging import Reading, Search, find_hanging
+from txnsim_spark.forensics.find_hanging import DirectoryReader, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding
 from txnsim_spark.questions import _decision_queries as queries
 from txnsim_spark.questions._audited_epochs import (
@@ -92,7 +92,7 @@ def find_decisions_and_facts(
     problems: dict[str, None] = {}
     hanging = find_hanging(search, new_session=new_session, progress=progress)
     problems.update(dict.fromkeys(hanging.source.problems))
-    reading = Reading(search)
+    reading = DirectoryReader(search)
     logs = audited_logs(reading.living_states(), reading, search.topics)
     engine = Engine(new_session, progress, with_spark=search.with_spark)
     audit = _Audit(search, engine, progress, problems.setdefault, finding_id)

@@ -14,7 +14,7 @@ import numpy as np
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import kernel, kernel_crc
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
-from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.segments import SegmentDamage
 
 SMALL_BATCH_BYTES: Final = 1 << 10
 """For smaller batches the compiled loop is quicker than a call of the library for each."""
@@ -22,10 +22,10 @@ SMALL_BATCH_BYTES: Final = 1 << 10
 Truths = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def wrong_crc_in(table: Ints, row: int, segment_end: int) -> Damage:
-    """The ``Damage`` of a batch with a wrong CRC (one row of a table), up to the segment's end."""
+def wrong_crc_in(table: Ints, row: int, segment_end: int) -> SegmentDamage:
+    """The damage by a batch with a wrong CRC (one row of a table), up to the segment's end."""
     position = int(table[kernel.POSITION, row])
-    return Damage(
+    return SegmentDamage(
         position=position,
         size=segment_end - position,
         kind="crc",

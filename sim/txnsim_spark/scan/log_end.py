@@ -20,13 +20,13 @@ from typing import Final
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan.pieces import PieceReader, pieces_of
 from txnsim_spark.scan.sections import has_batch_past
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 
 TORN: Final = "torn"
 IMPOSSIBLE_LENGTH: Final = "length"
 
 
-def is_log_end(segment: SegmentFile, damage: Damage) -> bool:
+def is_log_end(segment: SegmentFile, damage: SegmentDamage) -> bool:
     """Whether the bytes after the last batch are the end of the log, so that no record is lost.
 
     Args:

@@ -37,7 +37,7 @@ _ENTRIES_TRIED_MAX: Final = 4
 """Number of index entries that are tried for one cut."""
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class SectionCut(msgspec.Struct, frozen=True, kw_only=True):
     """The place where a section begins."""
 
     position: int
@@ -72,14 +72,14 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     return divided_segments
 
 
-def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFile]:
+def sections_at(segment: SegmentFile, cuts: Sequence[SectionCut]) -> Iterator[SegmentFile]:
     """The sections between the cuts of a segment.
 
     Args:
         segment: The segment.
         cuts: Its cuts, in order.
     """
-    section_starts = [Cut(position=0, offset=segment.base_offset), *cuts]
+    section_starts = [SectionCut(position=0, offset=segment.base_offset), *cuts]
     for cut, next_cut in zip(section_starts, [*cuts, None], strict=True):
         section = Section(
             start=cut.position,
@@ -91,7 +91,7 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
         yield msgspec.structs.replace(segment, size=end, section=section)
 
 
-def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
+def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[SectionCut, ...]:
     """Cuts of a segment into sections of about ``section_bytes``; none without a sound index."""
     section_count = segment.size // section_bytes
     if section_count < 2:
@@ -103,9 +103,9 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
         return ()
 
 
-def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[Cut]:
+def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[SectionCut]:
     index = SparseIndex(segment)
-    last_cut = Cut(position=0, offset=segment.base_offset)
+    last_cut = SectionCut(position=0, offset=segment.base_offset)
     offset_limit = segment.next_base_offset
     for section_number in range(1, section_count):
         entry_number = bisect_left(
@@ -124,7 +124,7 @@ def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[
                 break
 
 
-def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
+def cut_behind(segment: SegmentFile, offset: int, position: int) -> SectionCut | None:
     """The last cut after ``offset`` and up to ``position``, else the next one; None if there is
     neither.
     """
@@ -149,7 +149,7 @@ def has_batch_past(segment: SegmentFile, position: int) -> bool:
     return any(cut.position > position for cut in _sound_cuts(segment, entries_behind_position))
 
 
-def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
+def cut_at(segment: SegmentFile, offset: int) -> SectionCut | None:
     """Position of the batch with this base offset; None if the index lacks the batch."""
 
     def entry_of_offset(index: SparseIndex) -> list[int]:
@@ -160,7 +160,7 @@ def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     )
 
 
-def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
+def cut_after(segment: SegmentFile, offset: int) -> SectionCut | None:
     """The first cut after an offset that the index allows; None if there is none."""
 
     def entries_behind_offset(index: SparseIndex) -> Iterable[int]:
@@ -174,7 +174,7 @@ def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
 
 def _sound_cuts(
     segment: SegmentFile, choose_entries: Callable[[SparseIndex], Iterable[int]]
-) -> tuple[Cut, ...]:
+) -> tuple[SectionCut, ...]:
     """The chosen index entries at which a sound batch begins."""
     index = SparseIndex(segment)
     try:
@@ -186,7 +186,7 @@ def _sound_cuts(
 
 def _sound_entries(
     file: BinaryIO, segment: SegmentFile, index: SparseIndex, entry_numbers: Iterable[int]
-) -> Iterator[Cut]:
+) -> Iterator[SectionCut]:
     """The index entries of these numbers at which a sound batch with the entry's offset begins."""
     for entry_number in entry_numbers:
         if entry_number >= len(index):
@@ -197,7 +197,7 @@ def _sound_entries(
             continue
         file.seek(position)
         if crc_is_valid(file.read(header.size), header):
-            yield Cut(position=position, offset=header.base_offset)
+            yield SectionCut(position=position, offset=header.base_offset)
 
 
 def stands_alone(segment: SegmentFile, section: Section, examination: SegmentExamination) -> bool:

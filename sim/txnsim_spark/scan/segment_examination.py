@@ -25,7 +25,7 @@ from txnsim.wire.batch import COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim_spark.scan.pieces import Bytes, Ints, PieceReader, pieces_of
-from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
+from txnsim_spark.scan.segments import Replica, SegmentDamage, SegmentFile
 from txnsim_spark.scan.walk import (
     MAY_BE_OLD,
     SCAN_LIMITS,
@@ -46,7 +46,7 @@ NON_MARKER_CONTROLS_MAX: Final = 20
 class SegmentExamination(msgspec.Struct, frozen=True, kw_only=True):
     """The first damage in a segment, its gaps, and the bounds of its sound batches."""
 
-    damage: Damage | None
+    damage: SegmentDamage | None
     """The first malformed batch or wrong CRC."""
     damaged_offset: int
     """Expected offset at the damage; without damage, the offset after the last batch."""
@@ -75,7 +75,7 @@ class Examiner:
         self._folding = FragmentFolding(limits)
         self._path = Path()
         self._start = self._end_position = 0
-        self._wrong_crc: Damage | None = None
+        self._wrong_crc: SegmentDamage | None = None
         """Damage of the first wrong CRC."""
         self._is_folded = False
         """Whether the fragments of all sound batches are in ``_folding``."""
@@ -132,7 +132,7 @@ class Examiner:
         elif self._folding.fragment_count:
             yield self._folding.take_fragments()
 
-    def _scan_file(self, file: PieceReader, scan_state: _ScanState) -> Damage | None:
+    def _scan_file(self, file: PieceReader, scan_state: _ScanState) -> SegmentDamage | None:
         """Scan up to a wrong CRC or to a place without a whole batch; return the damage there, if
         any.
         """
@@ -149,7 +149,7 @@ class Examiner:
                 position = old_run.end
             elif stop_reason != kernel.AT_BUFFER_END or not size_seen:
                 break
-        torn_damages: list[Damage] = []
+        torn_damages: list[SegmentDamage] = []
         report_damage(file, position, stop_reason, torn_damages.append)
         return torn_damages[0] if torn_damages else None
 
@@ -272,21 +272,21 @@ def _gaps(
         yield int(expected_offsets[row]), int(base_offsets[row])
 
 
-def _cut_before(segment: SegmentFile) -> Damage:
+def _cut_before(segment: SegmentFile) -> SegmentDamage:
     reason = "an earlier segment is cut"
     offset = segment.base_offset
-    return Damage(position=0, size=segment.size, kind="behind", reason=reason, offset=offset)
+    return SegmentDamage(position=0, size=segment.size, kind="behind", reason=reason, offset=offset)
 
 
 def cut_short(
     segments: Iterable[SegmentFile], *, is_cut: bool = True
-) -> Iterator[tuple[SegmentFile, Damage | None]]:
+) -> Iterator[tuple[SegmentFile, SegmentDamage | None]]:
     """(part that a broker's start keeps, damage) of each segment; the whole segment unless
     ``is_cut``.
     """
     cut_replica: Replica | None = None
     for segment in segments:
-        cut: Damage | None = None
+        cut: SegmentDamage | None = None
         if is_cut and segment.is_cut_searched:
             cut = segment.cut
         elif is_cut and segment.is_recovered:
@@ -316,7 +316,7 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     return examined_segments
 
 
-def _cut_of(segment: SegmentFile) -> Damage | None:
+def _cut_of(segment: SegmentFile) -> SegmentDamage | None:
     """The place where a starting broker cuts a segment; None without a cut, and for a segment that
     can't be read, which its reader reports.
     """

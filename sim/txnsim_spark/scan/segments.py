@@ -56,7 +56,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another section of the segment follows."""
 
 
-class Damage(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentDamage(msgspec.Struct, frozen=True, kw_only=True):
     """The place where a segment becomes malformed, or is cut off."""
 
     position: int
@@ -88,7 +88,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the broker was stopped in order, and not started since."""
     is_cut_searched: bool = False
     """Whether ``cut`` was searched for already."""
-    cut: Damage | None = None
+    cut: SegmentDamage | None = None
     start: int = 0
     """Position where reading begins: that of a batch before all wanted ones."""
     sound_to: int = 0

@@ -27,9 +27,9 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.log_dirs import ignore_problem
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
-from txnsim_spark.scan.segments import Damage
+from txnsim_spark.scan.segments import SegmentDamage
 
-OnDamage = Callable[[Damage], object]
+OnDamage = Callable[[SegmentDamage], object]
 
 
 class OldRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,11 +153,11 @@ def damage_of(
     end_position: int | None = None,
     limits: ScanLimits = SCAN_LIMITS,
     on_old_run: OnDamage | None = None,
-) -> Damage | None:
+) -> SegmentDamage | None:
     """The place where a segment becomes malformed; None if its last batch ends the file. Messages
     of format 0 and 1 are skipped and reported, too.
     """
-    damages: list[Damage] = []
+    damages: list[SegmentDamage] = []
     report_old_run = None if on_old_run is None else lambda run: on_old_run(old_run_damage(run))
     for _ in batch_rows(
         path,
@@ -205,13 +205,11 @@ def _fold_segment(
         report_damage(file, position, stop_reason, on_damage)
 
 
-def old_run_damage(run: OldRun) -> Damage:
-    """The ``Damage`` that stands for messages of an old format in a table that can't have them as
-    rows.
-    """
+def old_run_damage(run: OldRun) -> SegmentDamage:
+    """The damage that stands for messages of an old format, which no table can have as rows."""
     size = run.end - run.position
     reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
-    return Damage(position=run.position, size=size, kind="format", reason=reason)
+    return SegmentDamage(position=run.position, size=size, kind="format", reason=reason)
 
 
 def old_run_at(file: PieceReader, position: int) -> OldRun | None:
@@ -311,7 +309,7 @@ def report_damage(file: PieceReader, position: int, stop_reason: int, on_damage:
     if bytes_left > 0:
         kind, reason = _DAMAGE_REASONS[stop_reason]
         on_damage(
-            Damage(
+            SegmentDamage(
                 position=position,
                 size=bytes_left,
                 kind=kind,

@@ -14,7 +14,7 @@ from typing import Final
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import names
 from txnsim_spark.scan import kernel
-from txnsim_spark.soundness._producer_rules import Producers
+from txnsim_spark.soundness._producer_rules import ProducerStates
 from txnsim_spark.soundness._replica_facts import UNKNOWN_END, ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
@@ -172,7 +172,7 @@ class _Chain:
         self._facts = facts
         self._snapshots = snapshots
         self._cleaned_until = cleaned_until
-        self._producers = Producers(facts)
+        self._producers = ProducerStates(facts)
         self._previous_part: SegmentPart | None = None
         self._first_offset = self._open_unknown_below = 0
 
@@ -216,7 +216,7 @@ class _Chain:
         # Without a snapshot it is not known which transactions were open here.
         self._open_unknown_below = offset if snapshot_entries is None else 0
         lacks_snapshot = bool(self._open_unknown_below)
-        self._producers = Producers(
+        self._producers = ProducerStates(
             self._facts, snapshot_entries or (), lacks_snapshot=lacks_snapshot
         )
 

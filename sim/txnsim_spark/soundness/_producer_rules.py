@@ -40,7 +40,7 @@ Row = list[int]
 """A row of a table of batches: the kernel's columns and ``CONTINUES_PREVIOUS``."""
 
 
-class Producers:
+class ProducerStates:
     """The state of a log's producers after the batches so far.
 
     Args:

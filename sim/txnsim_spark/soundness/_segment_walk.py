@@ -23,7 +23,7 @@ from txnsim.wire.batch import ABORT, COMMIT, BatchHeader, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import Truths, crcs_are_right
 from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
 from txnsim_spark.soundness._replica_facts import ReplicaFacts
 from txnsim_spark.soundness._segment_parts import SegmentPart
@@ -108,7 +108,7 @@ class _SegmentWalk:
         """Skip messages of format 0 or 1, which have no producer."""
         self._old_runs.append(old_run)
 
-    def tear(self, torn: Damage) -> None:
+    def tear(self, torn: SegmentDamage) -> None:
         """Stops at damage: the rest of the segment can't be read."""
         self._torn = True
         with RegularFile(self._path).open() as file:
@@ -157,10 +157,10 @@ class _SegmentWalk:
         base_offset = int(table[kernel.BASE_OFFSET, row])
         if not is_valid:
             expected = f"CRC {table[kernel.CRC, row]}"
-            self._report(Invariant.CRC, table, row, "another CRC", expected)
+            self._report_violation(Invariant.CRC, table, row, "another CRC", expected)
         if base_offset < expected_offset:
             expected = f"{expected_offset} or above"
-            self._report(
+            self._report_violation(
                 Invariant.OFFSET_ORDER, table, row, f"a batch from {base_offset} on", expected
             )
 
@@ -188,7 +188,7 @@ class _SegmentWalk:
         base_offset = int(table[kernel.BASE_OFFSET, row])
         if epoch < epoch_before:
             expected = f"{epoch_before} or a higher one"
-            self._report(Invariant.LEADER_EPOCH, table, row, f"epoch {epoch}", expected)
+            self._report_violation(Invariant.LEADER_EPOCH, table, row, f"epoch {epoch}", expected)
             return
         if self._epochs is None:
             self._epoch_until = NO_END_OFFSET
@@ -201,7 +201,7 @@ class _SegmentWalk:
             range_text = f" up to offset {end_offset}" if end_offset < NO_END_OFFSET else ""
             expected = f"epoch {epoch_known}{range_text}, by {names.FileName.LEADER_EPOCHS}"
             actual = f"a batch of epoch {epoch}"
-            self._report(Invariant.LEADER_EPOCH, table, row, actual, expected)
+            self._report_violation(Invariant.LEADER_EPOCH, table, row, actual, expected)
             self._epoch_until = NO_END_OFFSET  # reported once, not with each batch of it
 
     def _add_digests(self, table: Ints) -> None:
@@ -242,12 +242,12 @@ class _SegmentWalk:
             control_record = read_control_record(batch_bytes)
         except CorruptBatchError as error:
             rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
-            self._report(rule, table, row, str(error), expected)
+            self._report_violation(rule, table, row, str(error), expected)
             return False
         if control_record is None:
             return False
         if not control_record.is_marker:
-            self._report(
+            self._report_violation(
                 Invariant.UNREADABLE_MARKER,
                 table,
                 row,
@@ -270,7 +270,9 @@ class _SegmentWalk:
             missing_content=no_entries,
         )
 
-    def _report(self, rule: Invariant, table: Ints, row: int, actual: str, expected: str) -> None:
+    def _report_violation(
+        self, rule: Invariant, table: Ints, row: int, actual: str, expected: str
+    ) -> None:
         self._broken.add(
             rule,
             actual,

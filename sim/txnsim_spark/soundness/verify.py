@@ -51,7 +51,7 @@ class SegmentWork(msgspec.Struct, frozen=True, kw_only=True):
     segment: SegmentFile
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class VerificationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks of a verification, their totals, and early findings."""
 
     tasks: tuple[tuple[SegmentWork, ...], ...]
@@ -68,7 +68,7 @@ def plan(
     *,
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     task_bytes: int = TASK_BYTES,
-) -> Plan:
+) -> VerificationPlan:
     """Divide all segments under some paths into tasks.
 
     Args:
@@ -112,7 +112,7 @@ def plan(
     tasks = group_in_tasks(
         segment_works, task_bytes, size_of=lambda segment_work: segment_work.segment.size
     )
-    return Plan(
+    return VerificationPlan(
         tasks=tuple(tasks),
         replica_count=sum(map(len, facts_by_partition.values())),
         segment_count=len(segment_works),
@@ -121,7 +121,9 @@ def plan(
     )
 
 
-def verify(engine: Engine, planned: Plan, engine_kind: EngineKind) -> Iterator[Violation]:
+def verify(
+    engine: Engine, planned: VerificationPlan, engine_kind: EngineKind
+) -> Iterator[Violation]:
     """All violations, by partition, replica and place."""
     yield from planned.findings
     violations = engine.results_of(
@@ -131,7 +133,7 @@ def verify(engine: Engine, planned: Plan, engine_kind: EngineKind) -> Iterator[V
         yield from violations[partition_key]
 
 
-def cost(planned: Plan) -> int:
+def cost(planned: VerificationPlan) -> int:
     return cost_of(segment_work.segment.size for task in planned.tasks for segment_work in task)
 
 

@@ -28,7 +28,7 @@ from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String
 
 
-class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
+class OldestOpenTxn(msgspec.Struct, frozen=True, kw_only=True):
     """An open transaction that had no write for longer than the age that is asked for, and the
     verdict on it.
     """
@@ -44,7 +44,7 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: Annotated[Int | None, "The broker that coordinates it."] = None
 
     @classmethod
-    def of(cls, judged_txn: JudgedTransaction) -> BlockingTxn:
+    def of(cls, judged_txn: JudgedTransaction) -> OldestOpenTxn:
         producer_state = judged_txn.transaction.producer
         assert producer_state.txn_start_offset is not None, (
             "a transaction without a start is not open"
@@ -71,7 +71,7 @@ class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
     """None if the partitions of the topic are unknown."""
     last_stable_offset: int | None = None
     high_watermark: int | None = None
-    held_by: tuple[BlockingTxn, ...] = ()
+    held_by: tuple[OldestOpenTxn, ...] = ()
     """Open transactions older than the given age, by their beginning."""
     error: str | None = None
 
@@ -204,10 +204,10 @@ async def _judge_lagging(
         judged_txns: tuple[JudgedTransaction, ...] = ()
     else:
         unread_partitions, judged_txns = dict(txn_survey.unread), txn_survey.findings
-    holders_by_partition: dict[TopicPartition, list[BlockingTxn]] = {}
+    holders_by_partition: dict[TopicPartition, list[OldestOpenTxn]] = {}
     for judged_txn in judged_txns:
         holders_by_partition.setdefault(judged_txn.transaction.partition, []).append(
-            BlockingTxn.of(judged_txn)
+            OldestOpenTxn.of(judged_txn)
         )
     return {
         partition: msgspec.structs.replace(

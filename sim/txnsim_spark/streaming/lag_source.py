@@ -23,10 +23,10 @@ from txnsim.client.cluster import Cluster
 from txnsim.errors import ClientError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.schemas import Column, Table, columns_of
-from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag, probe_partitions
+from txnsim_spark.streaming._lag_probe import OldestOpenTxn, PartitionLag, probe_partitions
 from txnsim_spark.streaming.options import FORMAT, LagOptions
 
-HELD_BY_COLUMNS: Final = columns_of(BlockingTxn)
+HELD_BY_COLUMNS: Final = columns_of(OldestOpenTxn)
 _HELD_BY_FIELDS: Final = ", ".join(f"{column.name}: {column.type}" for column in HELD_BY_COLUMNS)
 LAG_TABLE: Final = Table.of(
     "A row per partition and probe.",

@@ -111,7 +111,7 @@ class Stream:
         for checkpoint in self._checkpoints.values():
             checkpoint.sweep()
         for query_name in self._queries:
-            self._start(query_name)
+            self._start_query(query_name)
 
     def wait(self, stop: threading.Event) -> None:
         """Wait until the stream is stopped, a query fails, or both have read all available data.
@@ -142,7 +142,7 @@ class Stream:
             _wait_for_batch_end(query)
             query.stop()
 
-    def _start(self, query_name: str) -> None:
+    def _start_query(self, query_name: str) -> None:
         table_query, interval_ms = self._queries[query_name]
         self._starts[query_name] += 1
         writer = (
@@ -163,7 +163,7 @@ class Stream:
         for query_name, failure in self._failures():
             if TOO_SLOW_MESSAGE not in failure or self._starts[query_name] == STARTS_MAX:
                 raise _query_failure(query_name, failure)
-            self._start(query_name)
+            self._start_query(query_name)
             is_any_running = True
         return is_any_running
 

@@ -13,7 +13,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_end import TORN
 from txnsim_spark.scan.pieces import Ints
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 from txnsim_spark.scan.walk import OnDamage, batch_rows, old_run_damage
 from txnsim_spark.tables.rows import TableJob
 
@@ -28,12 +28,12 @@ def checks_crcs(segment: SegmentFile, job: TableJob) -> bool:
     )
 
 
-def refuser_of(segment: SegmentFile, job: TableJob) -> Callable[[Damage], None]:
+def refuser_of(segment: SegmentFile, job: TableJob) -> Callable[[SegmentDamage], None]:
     """A function that refuses damage of a segment, unless the options ignore it. A stream waits
     until a batch is complete.
     """
 
-    def refuse(damage: Damage) -> None:
+    def refuse(damage: SegmentDamage) -> None:
         if job.options.follows and segment.is_last and damage.kind == TORN:
             return
         refuse_damage(segment, damage, job.options)
@@ -51,7 +51,7 @@ def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
             belongs to another part of the segment.
     """
     reached_offset = segment.base_offset
-    end_damages: list[Damage] = []
+    end_damages: list[SegmentDamage] = []
     for table in batch_rows(
         Path(segment.path),
         end_position=segment.size,
@@ -86,9 +86,9 @@ def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) ->
         on_damage(wrong_crc(table, row))
 
 
-def wrong_crc(table: Ints, row: int) -> Damage:
-    """The ``Damage`` of a batch with a wrong CRC, if the batches after it are read."""
-    return Damage(
+def wrong_crc(table: Ints, row: int) -> SegmentDamage:
+    """The ``SegmentDamage`` of a batch with a wrong CRC, if the batches after it are read."""
+    return SegmentDamage(
         position=int(table[kernel.POSITION, row]),
         size=int(table[kernel.BATCH_SIZE, row]),
         kind="crc",

@@ -20,12 +20,12 @@ from txnsim.wire.records import iter_records
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
 from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 from txnsim_spark.tables._damage import checks_crcs, refuser_of, sound_rows, wrong_crc
 from txnsim_spark.tables.rows import TableJob, rows_in_span
 
 T = TypeVar("T")
-OnDamage = Callable[[Damage], object]
+OnDamage = Callable[[SegmentDamage], object]
 
 STORED_BYTES_MAX: Final = DECOMPRESSED_MAX
 """Limit of the stored size of a batch; larger ones are not decoded."""
@@ -157,9 +157,9 @@ def _right_crcs(
     return is_right
 
 
-def undecoded_batch_damage(columns: Ints, reason: str) -> Damage:
-    """The ``Damage`` of a batch whose records can't be decoded."""
-    return Damage(
+def undecoded_batch_damage(columns: Ints, reason: str) -> SegmentDamage:
+    """The ``SegmentDamage`` of a batch whose records can't be decoded."""
+    return SegmentDamage(
         position=int(columns[kernel.POSITION]),
         size=int(columns[kernel.BATCH_SIZE]),
         kind="records",

@@ -22,7 +22,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.log_dirs import ignore_problem, read_small
 from txnsim_spark.scan.pieces import Ints, ShorterFileError
-from txnsim_spark.scan.segments import Damage, Replica, SegmentFile, broker_of
+from txnsim_spark.scan.segments import Replica, SegmentDamage, SegmentFile, broker_of
 from txnsim_spark.scan.walk import batch_rows, old_run_damage
 from txnsim_spark.schemas import ErrorRow
 from txnsim_spark.tables._damage import checks_crcs, wrong_crc
@@ -42,16 +42,18 @@ from txnsim_spark.tables.rows import (
 # Segments
 
 
-def read(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob, cut: SegmentDamage | None) -> Iterator[Rows]:
     """Rows of a segment's damage: what a broker would cut off, and malformed places."""
     return rows_of_structs(_segment_errors(segment, job, cut), partial(segment_columns, segment))
 
 
-def _segment_errors(segment: SegmentFile, job: TableJob, cut: Damage | None) -> Iterator[ErrorRow]:
+def _segment_errors(
+    segment: SegmentFile, job: TableJob, cut: SegmentDamage | None
+) -> Iterator[ErrorRow]:
     path = Path(segment.path)
     try:
-        old_damages: list[Damage] = []
-        end_damages: list[Damage] = []
+        old_damages: list[SegmentDamage] = []
+        end_damages: list[SegmentDamage] = []
         for table in batch_rows(
             path,
             end_position=segment.size,
@@ -72,7 +74,7 @@ def _segment_errors(segment: SegmentFile, job: TableJob, cut: Damage | None) -> 
         yield _unreadable_row(path, error, segment.size)
 
 
-def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Damage]:
+def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[SegmentDamage]:
     """Wrong CRCs of the batches whose CRC any other table would have computed."""
     is_checked = np.full(table.shape[1], checks_crcs(segment, job))
     if not (segment.is_recovered and job.options.check_crc is CrcCheck.AUTO):
@@ -85,7 +87,7 @@ def _wrong_crcs(segment: SegmentFile, table: Ints, job: TableJob) -> Iterator[Da
 
 def _undecodable_batches(segment: SegmentFile, job: TableJob) -> Iterator[ErrorRow]:
     """Batches whose records can't be decoded, whatever their CRCs are."""
-    damages: list[Damage] = []
+    damages: list[SegmentDamage] = []
     options = msgspec.structs.replace(job.options, check_crc=CrcCheck.NONE)
     for _, records in decoded_batches(
         segment, msgspec.structs.replace(job, options=options), damages.append
@@ -99,7 +101,7 @@ def _undecodable_batches(segment: SegmentFile, job: TableJob) -> Iterator[ErrorR
     yield from (_error_row(segment.path, damage) for damage in damages if damage.kind == "records")
 
 
-def _error_row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
+def _error_row(file: str, damage: SegmentDamage, *, is_cut: bool = False) -> ErrorRow:
     return ErrorRow(
         file=file,
         kind=damage.kind,

@@ -9,7 +9,7 @@ from typing import Final
 
 from txnsim_spark.file_faults import refuse_damage
 from txnsim_spark.scan import kernel
-from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile
 from txnsim_spark.schemas import SegmentRow
 from txnsim_spark.tables._damage import check_headers, sound_rows
 from txnsim_spark.tables.rows import Rows, TableJob, rows_of_structs, segment_columns
@@ -36,7 +36,7 @@ def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
 
 
 def _walk_segment(segment: SegmentFile, size_bytes: int, job: TableJob) -> SegmentRow:
-    damages: list[Damage] = []
+    damages: list[SegmentDamage] = []
     batch_count = record_count = 0
     first_offset: int | None = None
     last_offset: int | None = None

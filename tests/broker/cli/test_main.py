@@ -26,7 +26,7 @@ from txnsim.cli._completion import levels
 from txnsim.cli.commands import commands, examples, groups
 from txnsim.cli.event_log import set_up_logs
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
-from txnsim.cli.output import TERMINAL, Columns, Output, Table, format_json
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable, Output, format_json
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError, TxnsimError
 from txnsim.faults.points import FaultPoint
@@ -250,16 +250,18 @@ def test_a_full_disk_is_said_in_one_line() -> None:
 
 
 def test_every_column_is_padded_and_followed_by_a_tab_the_last_one_too() -> None:
-    table = Table.format_table(("A", "LongHeader"), (("value", "x"), ("", "longer than it")))
+    table = FormattedTable.format_table(
+        ("A", "LongHeader"), (("value", "x"), ("", "longer than it"))
+    )
     assert table == "A    \tLongHeader    \t\nvalue\tx             \t\n     \tlonger than it\t\n"
 
 
 def test_a_table_without_rows_is_its_header() -> None:
-    assert Table.format_table(("A", "BC"), ()) == "A\tBC\t\n"
+    assert FormattedTable.format_table(("A", "BC"), ()) == "A\tBC\t\n"
 
 
 def test_widths_are_counted_as_java_counts_them() -> None:
-    assert Table.format_table(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
+    assert FormattedTable.format_table(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
 
 
 def test_json_is_indented_and_ends_with_a_newline() -> None:

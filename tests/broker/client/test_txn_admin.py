@@ -370,7 +370,7 @@ def test_rows_that_a_version_does_not_have_are_left_out() -> None:
 
 
 def test_a_field_that_no_version_has_is_an_error() -> None:
-    slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.Row("NoSuchClass")])
+    slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")])
     with pytest.raises(TypeError, match="rows"):
         made_for(slip, {slip.api: slip.api.ours})
 

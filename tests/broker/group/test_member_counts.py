@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.consumer_groups import image
 from txnsim.errors import ErrorCode
-from txnsim.group._member_counts import NAMES_MAX, Tally
+from txnsim.group._member_counts import NAMES_MAX, MemberTally
 from txnsim.group._topics_hash import TopicsHash, topics_hash
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import (
@@ -94,7 +94,7 @@ def test_counts_are_those_of_a_look_at_all_members(
 
 
 def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
-    tally = Tally()
+    tally = MemberTally()
     most = frozenset(str(number) for number in range(NAMES_MAX))
     for member_id in range(3):
         tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most))
@@ -124,7 +124,7 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
     changes: list[tuple[str, tuple[str, ...]]], member_id: str, wanted: tuple[str, ...]
 ) -> None:
     topics = image(a=1, b=3, c=4)
-    tally, members = Tally(), dict[str, ShareGroupMember]()
+    tally, members = MemberTally(), dict[str, ShareGroupMember]()
     for name, subscribed in changes:
         new_member = ShareGroupMember(
             member_id=name, topic_names=tally.shared_names(frozenset(subscribed))

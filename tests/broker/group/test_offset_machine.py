@@ -19,9 +19,9 @@ from txnsim.group.log_format import encode_batch
 from txnsim.group.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
+    FetchedPosition,
     FetchOffsets,
     NewPosition,
-    Position,
 )
 from txnsim.group.offset_machine import (
     check_commit,
@@ -181,7 +181,9 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
 # Fetch
 
 
-def fetch(shard: GroupShard, *partitions: TopicPartition, **fields: object) -> list[Position]:
+def fetch(
+    shard: GroupShard, *partitions: TopicPartition, **fields: object
+) -> list[FetchedPosition]:
     command = FetchOffsets(
         group_id="g",
         partitions=partitions or None,
@@ -194,19 +196,19 @@ def fetch(shard: GroupShard, *partitions: TopicPartition, **fields: object) -> l
 
 def test_what_was_never_committed_is_minus_one() -> None:
     shard = shard_with(offset_record(leader_epoch=2, metadata="x"))
-    committed_position = Position(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
-    assert fetch(shard, P0, P1) == [committed_position, Position(topic_partition=P1)]
+    committed_position = FetchedPosition(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
+    assert fetch(shard, P0, P1) == [committed_position, FetchedPosition(topic_partition=P1)]
     assert fetch(shard) == [committed_position]
 
 
 def test_a_missing_or_dead_group_has_no_positions() -> None:
-    assert fetch(shard_with(), P0) == [Position(topic_partition=P0)]
+    assert fetch(shard_with(), P0) == [FetchedPosition(topic_partition=P0)]
     assert fetch(shard_with()) == []
     shard = shard_with(offset_record())
     group = shard.groups["g"]
     assert isinstance(group, ClassicGroup)
     group.state = ClassicGroupState.DEAD
-    assert fetch(shard, P0) == [Position(topic_partition=P0)]
+    assert fetch(shard, P0) == [FetchedPosition(topic_partition=P0)]
 
 
 def test_who_requires_stable_positions_waits_for_transactions() -> None:
@@ -222,9 +224,9 @@ def test_positions_above_the_high_watermark_are_for_those_who_require_stable_one
     shard.apply(offset_record(), record_offset=7, high_watermark=7)
     command = FetchOffsets(group_id="g", partitions=(P0,))
     unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
-    assert fetch_offsets(shard, command, high_watermark=7) == (Position(topic_partition=P0),)
+    assert fetch_offsets(shard, command, high_watermark=7) == (FetchedPosition(topic_partition=P0),)
     assert fetch_offsets(shard, unstable, high_watermark=7) == (
-        Position(topic_partition=P0, offset=5),
+        FetchedPosition(topic_partition=P0, offset=5),
     )
 
 

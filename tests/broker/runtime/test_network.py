@@ -16,7 +16,7 @@ from tests.support.images import B1, B2
 from tests.support.slow_machine import SLOW_S
 from tests.support.within_environment import within
 from txnsim.errors import PeerTimeoutError
-from txnsim.runtime._link_cuts import Cut, LinkCuts, Pipe
+from txnsim.runtime._link_cuts import LinkCut, LinkCuts, Pipe
 from txnsim.runtime.environment import Network
 from txnsim.runtime.network import reset
 from txnsim.runtime.peer_call import PeerCall
@@ -316,11 +316,11 @@ async def test_an_error_reaches_the_caller() -> None:
 def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
     cuts = LinkCuts()
     assert not cuts
-    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    cuts.cut((B1, B2), LinkCut.BLACK_HOLE)
     assert cuts
-    assert (cuts.kind_of_cut((B1, B2)), cuts.kind_of_cut((B2, B1))) == (Cut.BLACK_HOLE, None)
-    cuts.cut((B1, B2), Cut.REFUSED)
-    assert cuts.kind_of_cut((B1, B2)) is Cut.REFUSED
+    assert (cuts.kind_of_cut((B1, B2)), cuts.kind_of_cut((B2, B1))) == (LinkCut.BLACK_HOLE, None)
+    cuts.cut((B1, B2), LinkCut.REFUSED)
+    assert cuts.kind_of_cut((B1, B2)) is LinkCut.REFUSED
     assert cuts.heal((B1, B2)) == []
     assert not cuts
 
@@ -328,7 +328,7 @@ def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
 def test_what_waited_is_handed_back_once_and_in_order() -> None:
     cuts = LinkCuts()
     notices: list[str] = []
-    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    cuts.cut((B1, B2), LinkCut.BLACK_HOLE)
     cuts.hold((B1, B2), lambda: notices.append("first"))
     cuts.hold((B1, B2), lambda: notices.append("second"))
     for go_on in cuts.heal((B1, B2)):

@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, P
 from txnsim.faults.interception import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand
-from txnsim.runtime._link_cuts import Cut
+from txnsim.runtime._link_cuts import LinkCut
 from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.real_world import RealClock
 from txnsim.runtime.tasks import LoopTasks
@@ -197,7 +197,7 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     link_bench.network.register(B, silence)
     under_way = link_bench.ask()
     await asyncio.sleep(0)
-    link_bench.network.cut(A, B, Cut.REFUSED)
+    link_bench.network.cut(A, B, LinkCut.REFUSED)
     assert not link_bench.network.reaches(A, B)
     with pytest.raises(PeerDisconnectedError, match="cut"):
         await under_way
@@ -244,7 +244,7 @@ async def test_a_watcher_learns_only_of_links_that_heal() -> None:
     link_bench.network.on_heal(lambda source, target: healed.append((source, target)))
     link_bench.network.heal(A, B)
     link_bench.network.cut(A, B)
-    link_bench.network.cut(B, A, Cut.REFUSED)
+    link_bench.network.cut(B, A, LinkCut.REFUSED)
     link_bench.network.heal(A, B)
     assert healed == [(A, B)]
     assert not link_bench.network.reaches(B, A)
@@ -628,7 +628,7 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         await asyncio.sleep(0)
         assert len(script.crossings) == 1
     if way == "cut":
-        link_bench.network.cut(A, B, Cut.REFUSED)
+        link_bench.network.cut(A, B, LinkCut.REFUSED)
         link_bench.network.heal(A, B)
     else:
         link_bench.network.unregister(B)

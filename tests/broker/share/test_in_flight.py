@@ -18,7 +18,7 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST_RULES, Rules
-from txnsim.share._in_flight import Gap, InFlight
+from txnsim.share._in_flight import InFlight, OffsetGap
 from txnsim.share.commands import SharePartitionSettings
 
 
@@ -35,15 +35,15 @@ def test_nothing_is_in_flight() -> None:
 @pytest.mark.parametrize(
     ("gap", "offset", "gap_after"),
     [
-        (Gap(3, 9), 5, Gap(5, 9)),
-        (Gap(3, 9), 9, Gap(9, 9)),
-        (Gap(3, 9), 10, None),
-        (Gap(3, 8), 5, None),  # records came behind it
+        (OffsetGap(3, 9), 5, OffsetGap(5, 9)),
+        (OffsetGap(3, 9), 9, OffsetGap(9, 9)),
+        (OffsetGap(3, 9), 10, None),
+        (OffsetGap(3, 8), 5, None),  # records came behind it
         (None, 5, None),
     ],
 )
 def test_a_gap_is_shortened_as_far_as_it_reaches(
-    gap: Gap | None, offset: int, gap_after: Gap | None
+    gap: OffsetGap | None, offset: int, gap_after: OffsetGap | None
 ) -> None:
     records = InFlight()
     records.end_offset, records.gap = 9, gap
@@ -59,7 +59,7 @@ def test_a_log_start_moves_a_gap_that_begins_below_it(
     offset: int, moves_gap: bool, start_after: int
 ) -> None:
     records = InFlight()
-    records.start_offset, records.end_offset, records.gap = 3, 9, Gap(3, 9)
+    records.start_offset, records.end_offset, records.gap = 3, 9, OffsetGap(3, 9)
     records.move_log_start(offset, moves_gap=moves_gap)
     assert records.gap is not None
     assert records.gap.start_offset == start_after

@@ -26,7 +26,7 @@ from txnsim.txn.marker_payment import (
     PartitionMarkers,
     Payment,
 )
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.txn.state import TransactionState
 from txnsim.txn.transitions import to_prepared_v1
 from txnsim.types import TopicPartition, TransactionVersion
@@ -158,7 +158,7 @@ class History:
         epochs = {self.leader_epoch + 1} if self._is_v2 else {epoch for epoch, _ in self._owed}
         return [is_commit for epoch, is_commit in self._owed if epoch in epochs]
 
-    def advice(self, *, compacted: int = 0, retained_from: int = 0) -> Decision:
+    def advice(self, *, compacted: int = 0, retained_from: int = 0) -> PastDecision:
         """The decision that the logs tell.
 
         Args:
@@ -171,8 +171,8 @@ class History:
         if retained_from:
             whole_since_ms = markers_left[0].timestamp_ms if markers_left else AFTER_ALL_MARKERS_MS
         markers = PartitionMarkers(markers=markers_left, complete_since_ms=whole_since_ms)
-        decided = Decided.from_log(due, markers, last_write_ms=self.last_write_ms)
-        return Decision.UNKNOWN if decided is None else decided.decision
+        decided = DecisionEvidence.from_log(due, markers, last_write_ms=self.last_write_ms)
+        return PastDecision.UNKNOWN if decided is None else decided.decision
 
 
 durations = st.sampled_from([3, 50, 900, 3_000, 30_000])
@@ -232,7 +232,7 @@ def test_commit_is_advised_for_records_of_committed_transactions_alone(
     advice = history.advice(
         compacted=compacted, retained_from=min(retained_from, len(history.markers))
     )
-    if advice is Decision.COMMITTED:
+    if advice is PastDecision.COMMITTED:
         # A late record in front of a transaction's own is committed with it, as Kafka's marker
         # would have done (story z02). The one that is owed says so.
         assert history.owed
@@ -265,13 +265,13 @@ def test_a_lost_marker_is_still_due(
     between the last marker and the decision. Else the clocks may not tell; never the opposite."""
     history = History([*txns_before, last_txn], is_v2=is_v2, skew_ms=skew_ms)
     advice = history.advice()
-    expected = Decision.COMMITTED if last_txn.is_commit else Decision.ABORTED
+    expected = PastDecision.COMMITTED if last_txn.is_commit else PastDecision.ABORTED
     is_ordered = not txns_before or history.gaps_ms[-1] > 2 * SKEW_MS
     # Where a leader's clock is behind, an earlier decision may seem to lack its marker, too.
     is_alike = skew_ms >= 0 or all(txn.is_commit == last_txn.is_commit for txn in txns_before)
     if is_v2 or (is_ordered and is_alike):
         assert advice is expected
-    assert advice in (expected, Decision.UNKNOWN)
+    assert advice in (expected, PastDecision.UNKNOWN)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
@@ -302,7 +302,7 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_never_committed(
         backdated_ms=3_600_000,  # as producers that stamp events do: their clock tells nothing
     )
     assume(history.run)
-    assert history.advice() is not Decision.COMMITTED
+    assert history.advice() is not PastDecision.COMMITTED
 
 
 # One decision and the last marker in front of the open transaction, by each kind of evidence.

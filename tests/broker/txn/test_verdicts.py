@@ -16,7 +16,7 @@ from txnsim.txn.marker_payment import (
     PartitionMarkers,
 )
 from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus, program_at, why_command
-from txnsim.txn.past_decision import Decided, Decision, NewestTxn
+from txnsim.txn.past_decision import DecisionEvidence, NewestTxn, PastDecision
 from txnsim.txn.refusals import (
     concurrent_rejection,
     empty_id_rejection,
@@ -122,17 +122,17 @@ def test_the_command_that_tells_who_holds_readers_back_names_the_partition() -> 
 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:
-    for decision in (Decision.ABORTED, Decision.UNKNOWN):
-        decided = Decided(decision=decision, because="a log says so")
-        advice = f"{decided}. {Decided.with_guess('repair', decided)}"
+    for decision in (PastDecision.ABORTED, PastDecision.UNKNOWN):
+        decided = DecisionEvidence(decision=decision, because="a log says so")
+        advice = f"{decided}. {DecisionEvidence.with_guess('repair', decided)}"
         assert "discards its records" in advice
 
 
 def test_a_decision_names_the_marker_that_is_owed() -> None:
-    assert {decision: decision.marker for decision in Decision} == {
-        Decision.COMMITTED: "COMMIT",
-        Decision.ABORTED: "ABORT",
-        Decision.UNKNOWN: "",
+    assert {decision: decision.marker for decision in PastDecision} == {
+        PastDecision.COMMITTED: "COMMIT",
+        PastDecision.ABORTED: "ABORT",
+        PastDecision.UNKNOWN: "",
     }
 
 
@@ -261,7 +261,7 @@ def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
 
 PID, EPOCH, WRITTEN_MS = 7, 3, 1_000
 BEFORE, AFTER = WRITTEN_MS - 100, WRITTEN_MS + 100
-COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNKNOWN
+COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, PastDecision.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -291,18 +291,18 @@ COMMITTED, ABORTED, UNKNOWN = Decision.COMMITTED, Decision.ABORTED, Decision.UNK
     ],
 )
 def test_by_state_epoch_and_clock(
-    state: str, epoch: int, start_ms: int | None, expected: Decision
+    state: str, epoch: int, start_ms: int | None, expected: PastDecision
 ) -> None:
     newest = NewestTxn(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
-    assert Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
     newest = NewestTxn(
         state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE
     )
-    decided = Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest)
+    decided = DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest)
     assert decided.decision is UNKNOWN
     assert "goes on as producer 8" in str(decided)
 
@@ -310,7 +310,7 @@ def test_who_has_gone_on_tells_nothing() -> None:
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
         newest = NewestTxn(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(Decided.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest))
+        return str(DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -336,9 +336,9 @@ def note(
 NO_MARKER = PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
-def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> Decided | None:
+def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvidence | None:
     due = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
-    return Decided.from_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    return DecisionEvidence.from_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> Decided | No
     ],
 )
 def test_the_log_tells_of_transactions_that_are_long_over(
-    log: list[CoordinatorRecord], expected: Decision | None
+    log: list[CoordinatorRecord], expected: PastDecision | None
 ) -> None:
     decided = by_log(log)
     assert (None if decided is None else decided.decision) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.txn.marker_payment import CoordinatorRecord
 from txnsim.types import TopicPartition
-from txnsim.verdict.contradictions import EndingMarker, contradictions
+from txnsim.verdict.contradictions import ProducerMarker, contradictions
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -30,8 +30,8 @@ def decision(
 
 def marker(
     outcome: str, at: int, *, offset: int = 0, epoch: int = 0, ends: bool = True
-) -> EndingMarker:
-    return EndingMarker(
+) -> ProducerMarker:
+    return ProducerMarker(
         offset=offset or at,
         producer_epoch=epoch,
         is_commit=outcome == "C",
@@ -114,7 +114,7 @@ def marker(
     ],
 )
 def test_a_marker_contradicts_a_decision_whose_records_it_has_ended(
-    decisions: list[CoordinatorRecord], markers: list[EndingMarker], wrong_offsets: list[int]
+    decisions: list[CoordinatorRecord], markers: list[ProducerMarker], wrong_offsets: list[int]
 ) -> None:
     wrong_data = list(contradictions(HERE, 7, "app", decisions, markers))
     assert [wrong.offset for wrong in wrong_data] == wrong_offsets

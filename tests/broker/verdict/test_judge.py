@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim.verdict.facts import (
     ClusterFacts,
     MarkerSending,
     OpenTxnFacts,
-    OwedMarker,
+    OwedMarkerFacts,
     PartitionFacts,
     ShareGroupFacts,
     TransactionFacts,
@@ -67,8 +67,8 @@ ONGOING = transaction("Ongoing", HERE)
 PREPARED = transaction("PrepareCommit", HERE)
 
 
-def owed(sending: MarkerSending, held_by: str | None = None) -> OwedMarker:
-    return OwedMarker(
+def owed(sending: MarkerSending, held_by: str | None = None) -> OwedMarkerFacts:
+    return OwedMarkerFacts(
         transactional_id="app",
         partition=HERE,
         is_commit=True,
@@ -171,7 +171,7 @@ def test_two_phase_commit_has_no_timeout() -> None:
     ],
 )
 def test_a_decided_transaction_waits_for_its_marker_or_for_an_operator(
-    marker: OwedMarker | None, ends_by: EndsBy, at_ms: int | None, headline: str
+    marker: OwedMarkerFacts | None, ends_by: EndsBy, at_ms: int | None, headline: str
 ) -> None:
     facts = cluster(transactions=(PREPARED,), owed_markers=() if marker is None else (marker,))
     verdict, partition = verdict_on(facts)
@@ -183,7 +183,7 @@ def test_a_decided_transaction_waits_for_its_marker_or_for_an_operator(
 
 
 def test_what_no_coordinator_knows_hangs_and_an_operator_ends_it() -> None:
-    decided = Decided(decision=Decision.ABORTED, because="a log says so")
+    decided = DecisionEvidence(decision=PastDecision.ABORTED, because="a log says so")
     log = msgspec.structs.replace(
         LOG, open_txns=(msgspec.structs.replace(OPENED, decided=decided),)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from txnsim.types import TopicPartition
-from txnsim.verdict.facts import MarkerSending, OwedMarker
+from txnsim.verdict.facts import MarkerSending, OwedMarkerFacts
 from txnsim.verdict.words import (
     ShareStanding,
     StreamsMember,
@@ -89,7 +89,7 @@ def test_a_coordinator_is_told_by_its_state_and_what_it_owes(
 def test_each_way_to_owe_a_marker_has_its_own_words() -> None:
     statuses = [
         marker_status(
-            OwedMarker(
+            OwedMarkerFacts(
                 transactional_id="app",
                 partition=TopicPartition("orders", 0),
                 is_commit=True,

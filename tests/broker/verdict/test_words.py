@@ -16,7 +16,7 @@ from txnsim.txn.open_txn_verdict import (
     partition_options,
     program_at,
 )
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim.verdict import words
 from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
@@ -101,12 +101,14 @@ def test_a_command_is_that_of_the_cluster() -> None:
 @pytest.mark.parametrize(
     ("decision", "guess"),
     [
-        (Decision.UNKNOWN, " --guess"),
-        (Decision.ABORTED, ""),
+        (PastDecision.UNKNOWN, " --guess"),
+        (PastDecision.ABORTED, ""),
     ],
 )
-def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
-    decided = Decided(decision=decision, because="a log says so")
+def test_what_was_decided_is_said_and_a_guess_is_asked_for(
+    decision: PastDecision, guess: str
+) -> None:
+    decided = DecisionEvidence(decision=decision, because="a log says so")
     hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
     advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
     assert f"It hangs. {decided}. To end it: " in advice

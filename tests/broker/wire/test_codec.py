@@ -17,7 +17,7 @@ from kio.serial import entity_reader
 from tests.support.old_messages import old_message
 from txnsim.errors import BadInputError, MalformedFrameError, UnsupportedRequestError
 from txnsim.wire import registry
-from txnsim.wire._codegen import Source, twin_of
+from txnsim.wire._codegen import CodeSource, twin_of
 from txnsim.wire.apis import API_VERSIONS, APIS
 from txnsim.wire.codec import (
     HEADER_TAGS_MAX,
@@ -677,7 +677,7 @@ def test_tags_are_written_in_ascending_order() -> None:
 
 
 def test_source_becomes_a_function_with_bound_names() -> None:
-    source = Source()
+    source = CodeSource()
     source.enter("def double(x):")
     source.enter("if x is None:")
     source.line(f"return {source.bind('nothing', 'value')}")
@@ -689,12 +689,12 @@ def test_source_becomes_a_function_with_bound_names() -> None:
 
 
 def test_equal_hints_give_different_names() -> None:
-    source = Source()
+    source = CodeSource()
     assert source.bind(1, "value") != source.bind(2, "value")
 
 
 def test_leaving_several_blocks_at_once() -> None:
-    source = Source()
+    source = CodeSource()
     source.enter("def first(items):")
     source.enter("for item in items:")
     source.enter("if item:")

@@ -28,7 +28,7 @@ from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import Ended, Read, Record, Wrote
 from txnsim_lab.cli import _proxy as proxy
 from txnsim_lab.cli._schema import KINDS
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 
 # ``check``
 
@@ -150,7 +150,7 @@ def test_arguments_become_options(tmp_path: Path) -> None:
             *("--certificate", "c.pem", "--key", "k.pem", "--wait", "1.5", "--seed", "7"),
         )
     )
-    assert options.peers == (Endpoint(2, "kafka-2", 9094),)
+    assert options.peers == (NodeAddress(2, "kafka-2", 9094),)
     assert options.tls == TlsFiles(certificate="c.pem", key="k.pem")
     assert options.peer_tls == TlsFiles(certificate="p.pem", key="p.key")
     assert (options.wait_ms, options.seed, options.port) == (1_500, 7, 0)

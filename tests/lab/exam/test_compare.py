@@ -17,9 +17,9 @@ from txnsim.runtime.real_world import real_environment
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.compare import (
     ACTS,
-    Bounds,
     ComparedDriver,
-    Comparison,
+    ComparisonLimits,
+    DriverComparison,
     SituationDifference,
     by_hints,
     compare,
@@ -52,13 +52,13 @@ def driver(program: str) -> str:
 
 def compare_programs(
     program: str, other_program: str, *, minutes: float = 0.0
-) -> tuple[Comparison, list[str]]:
+) -> tuple[DriverComparison, list[str]]:
     situations: list[str] = []
 
     def tell(name: str, _difference: SituationDifference | None) -> None:
         situations.append(name)
 
-    async def asked() -> Comparison:
+    async def asked() -> DriverComparison:
         return await compare(
             (
                 ComparedDriver(command=driver(program)),
@@ -66,7 +66,7 @@ def compare_programs(
             ),
             choose_situations(SITUATIONS, SOME),
             SimulatedTargets(),
-            Bounds(levels=(2,), minutes=minutes, seed=7),
+            ComparisonLimits(levels=(2,), minutes=minutes, seed=7),
             clock=real_environment().clock,
             report_difference=tell,
         )
@@ -178,4 +178,4 @@ def test_the_command_tells_both_sides(capsys: pytest.CaptureFixture[str]) -> Non
     report = json.loads(capsys.readouterr().out)
     assert report["one"].endswith("at transaction.version 1")
     assert [difference["one"]["level"] for difference in report["differences"]] == [1]
-    assert msgspec.convert(report, Comparison).seed == 1
+    assert msgspec.convert(report, DriverComparison).seed == 1

@@ -42,7 +42,7 @@ from txnsim_lab.http import _explaining as explaining
 from txnsim_lab.http import _judging
 from txnsim_lab.http import _practising as practising
 from txnsim_lab.http.proxy import ProxyApi
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 
@@ -340,7 +340,7 @@ async def test_an_onlooker_who_is_not_answered_says_so(
 HOLD = {"id": "late", "point": "client.request", "api": "Metadata", "action": {"do": "hold"}}
 
 
-def api_of(*peers: Endpoint) -> ProxyApi:
+def api_of(*peers: NodeAddress) -> ProxyApi:
     options = ProxyOptions(bootstrap="localhost:9092", peers=peers)
     return ProxyApi(FaultProxy(real_environment(), options))
 
@@ -354,7 +354,7 @@ async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
     schemas = document["components"]["schemas"]
     assert schemas["FaultPoint"]["enum"] == ["client.request", "client.response", "connection.open"]
     assert "crash" not in schemas["FaultRule"]["properties"]["action"]["discriminator"]["mapping"]
-    schemas = api_of(Endpoint(1, "localhost", 9093)).document()["components"]["schemas"]
+    schemas = api_of(NodeAddress(1, "localhost", 9093)).document()["components"]["schemas"]
     with_peers = schemas["FaultPoint"]["enum"]
     assert {"peer.request", "peer.response"} < set(with_peers)
     rule = {"$ref": "#/components/schemas/FaultRule", "components": document["components"]}
@@ -376,7 +376,7 @@ def test_every_other_operation_has_a_reason() -> None:
 async def test_faults_health_looks_and_refusals() -> None:
     async with real_cluster(brokers=1, topics=(("orders", 1),)) as sim:
         (broker,) = sim.metadata.image.brokers.values()
-        peers = (Endpoint(1, broker.host, broker.port),)
+        peers = (NodeAddress(1, broker.host, broker.port),)
         front = FaultProxy(
             sim.environment,
             ProxyOptions(bootstrap=sim.bootstrap, port=0, peer_port=0, peers=peers),

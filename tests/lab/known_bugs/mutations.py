@@ -482,11 +482,11 @@ _PRODUCERS: Final[Mapping[str, Mutation]] = {
     ),
     "lost-verification-passes": Mutation(
         VerificationQueues,
-        "_fail",
+        "_fail_txn",
         Patch(
             lambda function: (
                 lambda queues, request, error, **named: (
-                    queues._resolve(request, {})
+                    queues._resolve_txn(request, {})
                     if error is ErrorCode.network_exception
                     else function(queues, request, error, **named)
                 )

@@ -44,7 +44,7 @@ from txnsim_lab.proxy import _relay as peek
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._listeners import LISTENERS_MAX, NodeListeners
 from txnsim_lab.proxy._topic_names import TopicNames
-from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.addresses import NodeAddress
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import POINTS, refusal
 from txnsim_lab.proxy.options import ProxyOptions, peer_from
@@ -56,7 +56,7 @@ PRODUCE, FETCH, METADATA, FIND_COORDINATOR, CLUSTER = 0, 1, 3, 10, 60
 SHARE_FETCH = 78
 
 
-def proxy_address(node: Endpoint) -> tuple[str, int]:
+def proxy_address(node: NodeAddress) -> tuple[str, int]:
     return f"proxy-{node.node_id}", 19090 + node.node_id
 
 
@@ -292,7 +292,9 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
     """The listeners for brokers lead on to where they are told; the sender is known by its name."""
     image = cluster.sim.metadata.image
-    peers = tuple(Endpoint(int(n), broker.host, broker.port) for n, broker in image.brokers.items())
+    peers = tuple(
+        NodeAddress(int(n), broker.host, broker.port) for n, broker in image.brokers.items()
+    )
     proxy = FaultProxy(
         cluster.env,
         ProxyOptions(bootstrap=cluster.sim.bootstrap, port=0, peer_port=0, peers=peers),
@@ -457,10 +459,10 @@ async def test_a_nodes_port_is_its_own_and_it_is_followed_where_it_moves(
     cluster: ProxiedCluster,
 ) -> None:
     listeners = listeners_of(cluster)
-    await listeners.learn([Endpoint(7, "a", 1), Endpoint(2, "b", 2)])
+    await listeners.learn([NodeAddress(7, "a", 1), NodeAddress(2, "b", 2)])
     assert listeners.bootstrap == "me.test:40002,me.test:40007"
-    await asyncio.gather(*(listeners.learn([Endpoint(9, "c", 3)]) for _ in range(3)))
-    await listeners.learn([Endpoint(7, "elsewhere", 11)])
+    await asyncio.gather(*(listeners.learn([NodeAddress(9, "c", 3)]) for _ in range(3)))
+    await listeners.learn([NodeAddress(7, "elsewhere", 11)])
     assert [(listener.node_id, listener.upstream) for listener in listeners] == [
         (2, ("b", 2)), (7, ("elsewhere", 11)), (9, ("c", 3)),
     ]  # fmt: skip
@@ -471,11 +473,11 @@ async def test_a_nodes_port_is_its_own_and_it_is_followed_where_it_moves(
 @within(run_proxied)
 async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) -> None:
     with pytest.raises(ConfigError, match="60000 \\+ 9000"):
-        await listeners_of(cluster, port=60_000).learn([Endpoint(9_000, "a", 1)])
+        await listeners_of(cluster, port=60_000).learn([NodeAddress(9_000, "a", 1)])
     listeners = listeners_of(cluster)
-    await listeners.learn([Endpoint(1, "a", 1)])
+    await listeners.learn([NodeAddress(1, "a", 1)])
     with pytest.raises(OSError, match="40001"):
-        await listeners_of(cluster).learn([Endpoint(1, "a", 1)])
+        await listeners_of(cluster).learn([NodeAddress(1, "a", 1)])
     await listeners.close()
 
 
@@ -484,10 +486,10 @@ async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     cluster: ProxiedCluster,
 ) -> None:
     first_listeners, late = listeners_of(cluster), listeners_of(cluster)
-    await first_listeners.learn([Endpoint(1, "a", 1)])
-    await late._learn_late([Endpoint(1, "a", 1)])
+    await first_listeners.learn([NodeAddress(1, "a", 1)])
+    await late._learn_late([NodeAddress(1, "a", 1)])
     assert late.address(1)[1] not in (40_001, 0)
-    await late._learn_late([Endpoint(2, "a", 1)])
+    await late._learn_late([NodeAddress(2, "a", 1)])
     assert late.address(2)[1] == 40_002
     await first_listeners.close()
     await late.close()
@@ -501,7 +503,7 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
     late = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
         await late._learn_late(
-            [Endpoint(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
+            [NodeAddress(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
         )
     assert len(list(late)) == LISTENERS_MAX
     await late.close()
@@ -605,8 +607,8 @@ def test_topics_that_are_named_need_no_names() -> None:
 
 
 def test_a_peer_is_a_node_and_where_it_is() -> None:
-    assert peer_from("3=kafka-3:9094") == Endpoint(3, "kafka-3", 9094)
-    assert peer_from("1=[::1]:9094") == Endpoint(1, "::1", 9094)
+    assert peer_from("3=kafka-3:9094") == NodeAddress(3, "kafka-3", 9094)
+    assert peer_from("1=[::1]:9094") == NodeAddress(1, "::1", 9094)
 
 
 @pytest.mark.parametrize("text", ["", "1", "1=", "1=host", "x=host:1", "1=:9", "1=host:x"])

@@ -44,10 +44,10 @@ from txnsim_lab.check.observations import (
 )
 from txnsim_lab.scenario.call_results import CallResult
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.outside_view import ONLOOKER_NAME, look
+from txnsim_lab.scenario.outside_view import ONLOOKER_NAME, observe_partition
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
-from txnsim_lab.scenario.recorder import Batch, Recorder
+from txnsim_lab.scenario.recorder import Recorder, SentBatch
 from txnsim_lab.scenario.runner import (
     FAILED_VERDICT,
     LOOK_SENTENCE,
@@ -308,7 +308,7 @@ IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=Producer
 
 def test_a_batch_is_one_observation_per_record() -> None:
     recorder = Recorder(ManualClock())
-    batch = Batch(
+    batch = SentBatch(
         partition=TopicPartition("t", 0), values=("a", "b"), identity=IDENTITY, sequence=4
     )
     recorder.note_write("P", "T1", batch, CallResult(offset=9))
@@ -420,7 +420,7 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
     await write_aborted(kafka, "orders", "c")
     recorder = Recorder(kafka.rebuilt.environment.clock)
     async with client(kafka) as outside:
-        await look(outside, TopicPartition("orders", 0), recorder, offset=1)
+        await observe_partition(outside, TopicPartition("orders", 0), recorder, offset=1)
     kinds = [type(observation) for observation in recorder.history]
     assert kinds[:4] == [Producers, Listed, Described, Producers]
     assert set(kinds[4:]) == {Read}
@@ -444,7 +444,7 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
 async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> None:
     async with client(kafka, api_timeout_ms=500) as outside:
         with pytest.raises(ClientError):
-            await look(
+            await observe_partition(
                 outside,
                 TopicPartition("nowhere", 0),
                 Recorder(kafka.rebuilt.environment.clock),

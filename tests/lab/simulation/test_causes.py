@@ -23,7 +23,7 @@ from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import SimulationOptions, draw
 from txnsim_lab.simulation.plan import Act, Plan, Track, World
 from txnsim_lab.simulation.play import OVER_LIMIT_KIND, OverLimitError, play, processor_limit
-from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally, in_pool, row_of, rows
+from txnsim_lab.simulation.seed_batch import RowFile, SeedRow, SeedTally, in_pool, row_of, rows
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
@@ -270,7 +270,7 @@ SEEDS = range(3)
 BEFORE = os.environ.get("PYTHONHASHSEED")
 
 
-def without_cpu_time(rows_found: list[Row]) -> list[Row]:
+def without_cpu_time(rows_found: list[SeedRow]) -> list[SeedRow]:
     """Without what differs between machines."""
     return sorted(
         (msgspec.structs.replace(row, cpu_ms=0) for row in rows_found), key=lambda row: row.seed
@@ -286,7 +286,7 @@ def test_several_processes_come_to_the_same() -> None:
 
 @pytest.mark.costly
 def test_no_more_is_begun_once_it_is_time() -> None:
-    rows_found: list[Row] = []
+    rows_found: list[SeedRow] = []
     for row in rows(SEEDS, SimulationOptions(), jobs=1, goes_on=lambda: not rows_found):
         rows_found.append(row)
     assert len(rows_found) == 1
@@ -315,7 +315,7 @@ def test_rows_of_other_runs_are_not_mixed_in(tmp_path: Path) -> None:
 
 
 def test_a_tally_says_what_was_not_exercised() -> None:
-    tally = Tally()
+    tally = SeedTally()
     assert tally.idle == "no seed was played"
     row = row_of(2, SimulationOptions())
     tally.add(msgspec.structs.replace(row, committed=0, struck=1))

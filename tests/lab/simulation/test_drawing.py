@@ -48,7 +48,7 @@ from txnsim_lab.simulation.guide import CANDIDATES_PER_RUN, guided_seeds, pairs_
 from txnsim_lab.simulation.plan import RUN_NAME, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation.play import CRASH_KIND, CoverageCell, play, quieten
 from txnsim_lab.simulation.reports import pytest_of, story_of
-from txnsim_lab.simulation.seed_batch import Tally, row_of
+from txnsim_lab.simulation.seed_batch import SeedTally, row_of
 
 SEEDS = range(120)
 
@@ -457,7 +457,7 @@ BLOCKS = 4
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_what_drawn_runs_find_has_a_name(block: int) -> None:
     quieten()
-    tally = Tally()
+    tally = SeedTally()
     for seed in range(block * DRAWN_RUNS_SEEDS // BLOCKS, (block + 1) * DRAWN_RUNS_SEEDS // BLOCKS):
         tally.add(row_of(seed, SimulationOptions()))
     assert tally.idle is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.small_trace import small
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
 from txnsim_lab.trace._faults_and_decisions import FaultsAndDecisions
 
@@ -22,7 +22,7 @@ def completed_move(state: str, *partitions: str, **fields: Any) -> tuple[Any, ..
 
 def decision(
     *events: tuple[Any, ...], entry: Mapping[str, Any] | None = None, epoch: int = 0
-) -> Decision:
+) -> PastDecision:
     run = small(NODES, *events)
     decided = FaultsAndDecisions.from_events(run.events).decision_of(
         T0,
@@ -48,22 +48,22 @@ LATER = completed_move("PrepareAbort", "u-0", epoch=3)
 @pytest.mark.parametrize(
     ("events", "epoch", "expected"),
     [
-        ((PREPARED, completed_move("CompleteCommit"), LATER), 0, Decision.COMMITTED),
+        ((PREPARED, completed_move("CompleteCommit"), LATER), 0, PastDecision.COMMITTED),
         # Its marker is there, so the records behind it were in no transaction.
-        ((PREPARED, marker_written(8), LATER), 0, Decision.ABORTED),
+        ((PREPARED, marker_written(8), LATER), 0, PastDecision.ABORTED),
         # A marker of the decision before, one somewhere else, another producer's.
-        ((marker_written(8), PREPARED), 0, Decision.COMMITTED),
-        ((PREPARED, marker_written(8, tp="u-0")), 0, Decision.COMMITTED),
-        ((PREPARED, marker_written(8, pid=8)), 0, Decision.COMMITTED),
-        ((completed_move("PrepareAbort", "t-0"),), 0, Decision.ABORTED),
-        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 0, Decision.COMMITTED),
-        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 1, Decision.UNKNOWN),
-        ((completed_move("PrepareCommit", "u-0"),), 0, Decision.UNKNOWN),
-        ((completed_move("Ongoing", "t-0"),), 0, Decision.UNKNOWN),
+        ((marker_written(8), PREPARED), 0, PastDecision.COMMITTED),
+        ((PREPARED, marker_written(8, tp="u-0")), 0, PastDecision.COMMITTED),
+        ((PREPARED, marker_written(8, pid=8)), 0, PastDecision.COMMITTED),
+        ((completed_move("PrepareAbort", "t-0"),), 0, PastDecision.ABORTED),
+        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 0, PastDecision.COMMITTED),
+        ((completed_move("PrepareCommit", "t-0", epoch=1, version=2),), 1, PastDecision.UNKNOWN),
+        ((completed_move("PrepareCommit", "u-0"),), 0, PastDecision.UNKNOWN),
+        ((completed_move("Ongoing", "t-0"),), 0, PastDecision.UNKNOWN),
     ],
 )
 def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
-    events: tuple[tuple[Any, ...], ...], epoch: int, expected: Decision
+    events: tuple[tuple[Any, ...], ...], epoch: int, expected: PastDecision
 ) -> None:
     assert decision(*events, epoch=epoch) is expected
 
@@ -71,14 +71,14 @@ def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
 @pytest.mark.parametrize(
     ("state", "started_ms", "expected"),
     [
-        ("Empty", -1, Decision.ABORTED),
-        ("CompleteAbort", 5, Decision.ABORTED),
-        ("CompleteCommit", 5, Decision.UNKNOWN),
-        ("CompleteAbort", 10, Decision.UNKNOWN),
+        ("Empty", -1, PastDecision.ABORTED),
+        ("CompleteAbort", 5, PastDecision.ABORTED),
+        ("CompleteCommit", 5, PastDecision.UNKNOWN),
+        ("CompleteAbort", 10, PastDecision.UNKNOWN),
     ],
 )
 def test_without_a_record_the_newest_state_may_do(
-    state: str, started_ms: int, expected: Decision
+    state: str, started_ms: int, expected: PastDecision
 ) -> None:
     assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
 

@@ -27,8 +27,8 @@ from txnsim_spark.forensics._coordinator_entries import (
     partitions_of_log,
 )
 from txnsim_spark.forensics._evidence import (
-    Assignment,
     Evidence,
+    ReplicaAssignment,
     ReplicaBasis,
     StartBatch,
     Status,
@@ -139,7 +139,7 @@ CUT = CutOff(file="/b/o/0.log", position=9, offset=10, reason="torn")
             "the batch at offset 5 is not there: the log begins at 0 and ends at 10",
         ),
         (
-            replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(2,), leader=2)),
+            replaced_facts(assignment=ReplicaAssignment(replicas=(1, 2), in_sync=(2,), leader=2)),
             "incomplete",
             "the leader's replica, broker 2's, is not among the directories",
         ),
@@ -156,7 +156,7 @@ def test_a_deleted_beginning_is_sound_where_the_last_batch_is_there() -> None:
 
 def test_missing_followers_are_named_and_do_no_harm() -> None:
     evidence = evidence_for(
-        replaced_facts(assignment=Assignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
+        replaced_facts(assignment=ReplicaAssignment(replicas=(1, 2), in_sync=(1,), leader=1))(FACTS)
     )
     assert evidence.is_sound
     assert (evidence.replicas.exist, evidence.replicas.in_sync, evidence.replicas.leader) == (
@@ -171,11 +171,11 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 
 def test_replicas_are_told_in_a_few_words() -> None:
-    three = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    three = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     assert evidence_for(
         replaced_facts(assignment=three, brokers_seen=(1, 2))(FACTS)
     ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
-    headless = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
+    headless = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
         "1 of 1 replicas seen, in sync {1}, no leader"
     )
@@ -512,7 +512,7 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
         partition(ID, replicas=(1, 2, 3)),
         partition(ID, replicas=(1, 2, 3), isr=(1, 2), leader=2),
     )
-    expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    expected = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     for order in ([old_copy, new_copy], [new_copy, old_copy]):
         known_topics = known_topics_in(order, print)
         assert known_topics.assignments == {TopicPartition("orders", 0): expected}
@@ -522,7 +522,7 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
     stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
     log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
-    expected = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
+    expected = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     known_topics = known_topics_in([log_dir], print)
     assert known_topics.assignments == {TopicPartition("orders", 0): expected}
 
@@ -555,7 +555,7 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
 
 
 STATE = {
-    TopicPartition(TRANSACTION_STATE_TOPIC, partition): Assignment(
+    TopicPartition(TRANSACTION_STATE_TOPIC, partition): ReplicaAssignment(
         replicas=(1, 2, 3), in_sync=(1, 2), leader=1
     )
     for partition in range(3)

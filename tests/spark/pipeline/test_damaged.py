@@ -27,7 +27,7 @@ from txnsim_spark import engine, planning
 from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics._read_compiled import walk_segments
 from txnsim_spark.forensics._read_notes import Note, NoteKind
-from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, DirectoryReader, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile
@@ -297,7 +297,7 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
     ]
     read_here = ReadHere(tuple(log_dirs))
     assert len({state.replica.log_dir for state in read_here.states}) > 100
-    read_here.assert_same(Reading(read_here.search_by_spark, lambda: spark, lambda _: None))
+    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
 
 
 @pytest.mark.spark
@@ -309,7 +309,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     small_sections: list[SegmentFile],
 ) -> None:
     read_here = ReadHere(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
-    read_here.assert_same(Reading(read_here.search_by_spark, lambda: spark, lambda _: None))
+    read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
     sections_read_again = {
         segment.replica.path
@@ -340,9 +340,9 @@ def test_processes_tell_what_one_process_tells(
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
     alone = msgspec.structs.replace(read_here.search, never_spark=True)
-    read_here.assert_same(Reading(alone, no_session, lambda _: None))
+    read_here.assert_same(DirectoryReader(alone, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
-    read_here.assert_same(Reading(read_here.search, no_session, lambda _: None))
+    read_here.assert_same(DirectoryReader(read_here.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
 
 
@@ -353,12 +353,12 @@ class ReadHere:
         self.search = Search(paths=log_dirs, use_snapshots=False)
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
         alone = msgspec.structs.replace(self.search, never_spark=True)
-        self._reading = Reading(alone, no_session, lambda _: None)
+        self._reading = DirectoryReader(alone, no_session, lambda _: None)
         states = self._reading.states()
         self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
 
-    def assert_same(self, other_reading: Reading) -> None:
+    def assert_same(self, other_reading: DirectoryReader) -> None:
         """Check that another way of reading finds the same open transactions and notes."""
         assert other_reading.open_transactions(self.states) == self._merge_open
         for state in self.states:

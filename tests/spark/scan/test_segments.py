@@ -38,13 +38,13 @@ from txnsim_spark.scan.log_seek import (
     markers_in,
     tail_of,
 )
-from txnsim_spark.scan.sections import Cut, cuts_of, in_sections, stands_alone
+from txnsim_spark.scan.sections import SectionCut, cuts_of, in_sections, stands_alone
 from txnsim_spark.scan.segment_examination import SegmentExamination
 from txnsim_spark.scan.segments import (
     UNKNOWN_BROKER,
-    Damage,
     Replica,
     Section,
+    SegmentDamage,
     SegmentFile,
     group_by_topic_id,
     log_dirs_in,
@@ -236,7 +236,9 @@ def test_replicas_of_one_topic_are_together(
 
 
 BATCH = len(plain(2))
-CUTS = tuple(Cut(position=BATCH * cut_number, offset=2 * cut_number) for cut_number in (2, 4, 6))
+CUTS = tuple(
+    SectionCut(position=BATCH * cut_number, offset=2 * cut_number) for cut_number in (2, 4, 6)
+)
 
 
 @pytest.fixture
@@ -349,7 +351,7 @@ def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path
     assert [segment.section.start for segment in shared if segment.section] == [0] * 4
 
 
-DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
+DAMAGE = SegmentDamage(position=9, size=1, kind="crc", reason="")
 
 
 @pytest.mark.parametrize(

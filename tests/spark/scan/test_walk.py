@@ -30,7 +30,7 @@ from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
 from txnsim_spark.scan.pieces import PIECE_BYTES, PIECE_BYTES_MIN, Ints
 from txnsim_spark.scan.segment_examination import Examiner, cut_short, examine_recovered
-from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile, replicas_in, segments_of
 from txnsim_spark.scan.walk import ScanLimits, batch_rows, damage_of, ending_rows, fragment_rows
 
 # Walks over whole files, with bounds so small that everything happens at their edges.
@@ -48,7 +48,7 @@ JUDGED_WITHIN = (
 )
 
 
-def never(damage: Damage) -> None:
+def never(damage: SegmentDamage) -> None:
     raise AssertionError(damage)
 
 
@@ -193,7 +193,7 @@ def test_all_walks_stop_at_the_same_damage(
     torn = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
-        damages: dict[str, list[Damage]] = {"batches": [], "fragments": [], "endings": []}
+        damages: dict[str, list[SegmentDamage]] = {"batches": [], "fragments": [], "endings": []}
         end = sum(
             int(table[kernel.BATCH_SIZE].sum())
             for table in batch_rows(path, on_damage=damages["batches"].append, limits=bounds)
@@ -440,7 +440,9 @@ def segments_at(path: Path) -> list[SegmentFile]:
     return list(segments_of(replicas_in([path])[0]))
 
 
-def surviving_segments(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
+def surviving_segments(
+    path: Path, *, is_cut: bool = True
+) -> list[tuple[int, SegmentDamage | None]]:
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
     segments = segments_at(path)
     cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]

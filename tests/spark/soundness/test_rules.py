@@ -28,7 +28,7 @@ from txnsim.wire.batch import assign, read_batch_header
 from txnsim.wire.batch_rewrite import empty_batch
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness._producer_rules import Producers, Row
+from txnsim_spark.soundness._producer_rules import ProducerStates, Row
 from txnsim_spark.soundness._segment_parts import SegmentPart
 from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_continuation_column
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
@@ -122,10 +122,10 @@ CASES: list[tuple[str, list[Row], list[tuple[Invariant, int]]]] = [
 def test_what_a_leader_would_have_refused_is_found(
     tmp_path: Path, rows: list[Row], expected: list[tuple[Invariant, int]]
 ) -> None:
-    assert findings_of(Producers(facts(tmp_path)), rows) == expected
+    assert findings_of(ProducerStates(facts(tmp_path)), rows) == expected
 
 
-def findings_of(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
+def findings_of(producers: ProducerStates, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
     broken = Findings("f.log")
     for row in rows:
         producers.take(row, broken)
@@ -133,17 +133,17 @@ def findings_of(producers: Producers, rows: list[Row]) -> list[tuple[Invariant, 
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
-    theirs = Producers(facts(tmp_path, topic="__consumer_offsets"))
+    theirs = ProducerStates(facts(tmp_path, topic="__consumer_offsets"))
     assert findings_of(theirs, [data(0, 0), data(1, 0)]) == []
 
 
 def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: Path) -> None:
-    blind = Producers(facts(tmp_path), lacks_snapshot=True)
+    blind = ProducerStates(facts(tmp_path), lacks_snapshot=True)
     assert findings_of(blind, [marker(0), marker(1)]) == [(Invariant.IDLE_MARKER, 1)]
 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
-    producers = Producers(facts(tmp_path))
+    producers = ProducerStates(facts(tmp_path))
     opened = [data(0, 0, pid=1), data(1, 0, pid=2)]
     findings_of(producers, [*opened, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
     findings_of(producers, [marker(4, ABORT, pid=3)])
@@ -155,9 +155,12 @@ def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
 
 def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     rows = [data(0, 0), data(1, 1), marker(2), data(3, 2), data(4, 3)]
-    all_producers, first_producers = Producers(facts(tmp_path)), Producers(facts(tmp_path))
+    all_producers, first_producers = (
+        ProducerStates(facts(tmp_path)),
+        ProducerStates(facts(tmp_path)),
+    )
     assert findings_of(all_producers, rows) == findings_of(first_producers, rows[:4]) == []
-    second = Producers(facts(tmp_path), first_producers.state.to_snapshot())
+    second = ProducerStates(facts(tmp_path), first_producers.state.to_snapshot())
     assert findings_of(second, rows[4:]) == []
     assert second.state.to_snapshot() == all_producers.state.to_snapshot()
 

@@ -4,9 +4,9 @@ import msgspec
 
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
 from txnsim_spark.streaming._alerts import Alert, AlertChanges, AlertEvent, compare_probe
-from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag
+from txnsim_spark.streaming._lag_probe import OldestOpenTxn, PartitionLag
 
-GHOST = BlockingTxn(
+GHOST = OldestOpenTxn(
     producer_id=7,
     producer_epoch=1,
     start_offset=3,
@@ -16,7 +16,9 @@ GHOST = BlockingTxn(
 )
 
 
-def lag(*holders: BlockingTxn, stable: int = 3, high: int = 5, partition: int = 0) -> PartitionLag:
+def lag(
+    *holders: OldestOpenTxn, stable: int = 3, high: int = 5, partition: int = 0
+) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,

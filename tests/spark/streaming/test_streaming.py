@@ -22,7 +22,7 @@ from txnsim.types import TopicPartition
 from txnsim_spark.streaming import lag_source
 from txnsim_spark.streaming._alerts import compare_probe
 from txnsim_spark.streaming._checkpoint import Checkpoint, read_offsets
-from txnsim_spark.streaming._lag_probe import BlockingTxn, PartitionLag, probe_partitions
+from txnsim_spark.streaming._lag_probe import OldestOpenTxn, PartitionLag, probe_partitions
 from txnsim_spark.streaming.lag_source import LAG_TABLE, LagReader
 from txnsim_spark.streaming.options import PROBE_CLIENT_DEFAULTS, LagOptions, StreamOptions
 
@@ -254,7 +254,7 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
         last_stable_offset=3,
         high_watermark=5,
         held_by=(
-            BlockingTxn(
+            OldestOpenTxn(
                 producer_id=7,
                 producer_epoch=0,
                 start_offset=3,

@@ -11,7 +11,7 @@ from tests.support.log_tables import broker_dir, overwrite, segment
 from tests.support.logs import plain
 from txnsim.storage import names
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
+from txnsim_spark.scan.segments import SegmentDamage, SegmentFile, replicas_in, segments_of
 from txnsim_spark.tables._damage import checks_crcs, sound_rows
 from txnsim_spark.tables.rows import TableJob
 
@@ -57,7 +57,7 @@ def test_a_part_of_a_segment_tells_the_damage_that_ends_it(tmp_path: Path) -> No
     assert (log_dir / names.FileName.CLEAN_SHUTDOWN).exists()
 
     def damage_offsets(span: tuple[int, int] | None) -> list[int]:
-        damages: list[Damage] = []
+        damages: list[SegmentDamage] = []
         part = msgspec.structs.replace(segment_in(log_dir), offset_span=span)
         assert sum(rows.shape[1] for rows in sound_rows(part, damages.append)) == 3
         return [damage.position for damage in damages]

@@ -14,7 +14,7 @@ from txnsim.wire.batch_header import pack_batch
 from txnsim.wire.records import Record
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import PIECE_BYTES
-from txnsim_spark.scan.segments import Damage, replicas_in, segments_of
+from txnsim_spark.scan.segments import SegmentDamage, replicas_in, segments_of
 from txnsim_spark.tables import _decoded as decoded
 from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables.rows import TableJob
@@ -22,10 +22,10 @@ from txnsim_spark.tables.rows import TableJob
 
 def looked_into(
     path: Path, *, producers: frozenset[int] | None = None, **options: str
-) -> tuple[list[int], list[Damage]]:
+) -> tuple[list[int], list[SegmentDamage]]:
     """Offsets of all records, and what could not be decoded."""
     (only,) = segments_of(replicas_in([path])[0])
-    damages: list[Damage] = []
+    damages: list[SegmentDamage] = []
     job = TableJob(
         options=KafkaLogOptions.of({"path": str(path), "table": "records", **options}),
         columns=(),

@@ -19,7 +19,7 @@ from txnsim.api._groups.committed_positions import NamedTopic, find_topic, named
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.group.offset_commands import FetchOffsets, Position
+from txnsim.group.offset_commands import FetchedPosition, FetchOffsets
 from txnsim.metadata.image import TopicImage
 from txnsim.security.acls import AclOperation
 from txnsim.types import TopicPartition
@@ -38,7 +38,7 @@ class _GroupPositions(msgspec.Struct, frozen=True, kw_only=True):
 
     group_id: str
     error: ErrorCode
-    topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
+    topics: tuple[tuple[NamedTopic, tuple[FetchedPosition, ...]], ...] = ()
 
 
 async def handle(request: Request) -> Reply:
@@ -87,7 +87,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     topics_by_name: dict[str, NamedTopic] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
-    refused_topics: list[tuple[NamedTopic, tuple[Position, ...]]] = []
+    refused_topics: list[tuple[NamedTopic, tuple[FetchedPosition, ...]]] = []
     for topic in group.topics or ():
         requested_topic = named_topic(topic)
         topic_name = requested_topic.name
@@ -121,7 +121,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
     if isinstance(outcome, Rejection):
         return _refuse_group(request, group, outcome.error)
     request.answers(len(outcome))
-    positions_by_topic: dict[str, list[Position]] = {
+    positions_by_topic: dict[str, list[FetchedPosition]] = {
         topic_name: [] for topic_name in topics_by_name
     }
     for position in outcome:
@@ -151,7 +151,7 @@ async def _fetch(request: Request, group: Any) -> _GroupPositions:
 
 
 def _refuse_group(request: Request, group: Any, error: ErrorCode) -> _GroupPositions:
-    refused_topics: tuple[tuple[NamedTopic, tuple[Position, ...]], ...] = ()
+    refused_topics: tuple[tuple[NamedTopic, tuple[FetchedPosition, ...]], ...] = ()
     if request.api_version < TOP_LEVEL_ERROR_FROM:
         refused_topics = tuple(
             (named_topic(topic), _error_positions(topic, error)) for topic in group.topics
@@ -159,9 +159,11 @@ def _refuse_group(request: Request, group: Any, error: ErrorCode) -> _GroupPosit
     return _GroupPositions(group_id=group.group_id, error=error, topics=refused_topics)
 
 
-def _error_positions(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
+def _error_positions(topic: Any, error: ErrorCode) -> tuple[FetchedPosition, ...]:
     return tuple(
-        Position(topic_partition=TopicPartition(getattr(topic, "name", ""), index), error=error)
+        FetchedPosition(
+            topic_partition=TopicPartition(getattr(topic, "name", ""), index), error=error
+        )
         for index in topic.partition_indexes
     )
 
@@ -208,7 +210,7 @@ def _topic_row(request: Request, requested_topic: NamedTopic, partition_rows: It
     return topic_class(**name_or_id_field, partitions=tuple(partition_rows))
 
 
-def _row_maker(request: Request) -> Callable[[Position], Any]:
+def _row_maker(request: Request) -> Callable[[FetchedPosition], Any]:
     is_grouped = request.api_version >= GROUPS_FROM
     class_name = "OffsetFetchResponsePartition" + "s" * is_grouped
     build_partition = builder(getattr(request.schema, class_name))

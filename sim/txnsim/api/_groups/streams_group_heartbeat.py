@@ -17,10 +17,10 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.commands import EndpointPartitions, StreamsHeartbeat, StreamsReply
 from txnsim.group.streams.tasks import Task, by_subtopology
 from txnsim.group.streams.topology import (
-    Status,
     StatusMessage,
     Subtopology,
     TopicInfo,
+    TopologyStatus,
     subtopology_of,
     topics_of,
 )
@@ -197,7 +197,9 @@ def _with_internal_topics_detail(
     return tuple(
         (
             status,
-            f"{detail}; {added_detail}" if status is Status.MISSING_INTERNAL_TOPICS else detail,
+            f"{detail}; {added_detail}"
+            if status is TopologyStatus.MISSING_INTERNAL_TOPICS
+            else detail,
         )
         for status, detail in statuses
     )

@@ -24,7 +24,7 @@ async def handle(request: Request) -> Reply:
     return _answer(
         request,
         {
-            partition: _move(request, partition, directory_path)
+            partition: _error_of_move(request, partition, directory_path)
             for partition, directory_path in _requested_moves(request)
         },
     )
@@ -52,7 +52,7 @@ def _requested_moves(request: Request) -> list[tuple[TopicPartition, str]]:
     )
 
 
-def _move(request: Request, partition: TopicPartition, directory_path: str) -> ErrorCode:
+def _error_of_move(request: Request, partition: TopicPartition, directory_path: str) -> ErrorCode:
     broker = request.broker
     if directory_path != directory_of(broker):
         return ErrorCode.log_dir_not_found

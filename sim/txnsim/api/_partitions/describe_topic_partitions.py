@@ -102,8 +102,10 @@ async def _build_page(
     return request.answer(topics=tuple(topic_rows), next_cursor=None)
 
 
-def _answer_page(request: Request, topic_rows: list[Any], topic_name: str, partition: int) -> Reply:
-    cursor = request.schema.Cursor(topic_name=topic_name, partition_index=partition)
+def _answer_page(
+    request: Request, topic_rows: list[Any], topic_name: str, partition_index: int
+) -> Reply:
+    cursor = request.schema.Cursor(topic_name=topic_name, partition_index=partition_index)
     return request.answer(topics=tuple(topic_rows), next_cursor=cursor)
 
 

@@ -62,8 +62,8 @@ async def handle(
     supported_operation = own_operation or _operation(request.api_version)
     has_new_errors = request.api_version >= IDS_AND_EPOCHS_FROM
 
-    async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
-        guard = await broker.group_host.verify(partition, producer, supported_operation)
+    async def verify(partition_index: int, producer: CommittingProducer) -> int | Rejection:
+        guard = await broker.group_host.verify(partition_index, producer, supported_operation)
         if rename_error is not None and isinstance(guard, Rejection):
             return Rejection(error=rename_error(guard.error), reason=guard.reason)
         return guard

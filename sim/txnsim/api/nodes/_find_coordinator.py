@@ -113,9 +113,9 @@ def subject(request: Request) -> Subject:
 def _find_coordinator(request: Request, key_type: int, coordinator_key: str) -> FoundCoordinator:
     broker = request.broker
     if request.access is not None:
-        forbidden = _denial(request, request.access, key_type, coordinator_key)
-        if forbidden is not None:
-            return forbidden
+        denial = _denial(request, request.access, key_type, coordinator_key)
+        if denial is not None:
+            return denial
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
         group_broker = broker.group_host.coordinator_of(coordinator_key)

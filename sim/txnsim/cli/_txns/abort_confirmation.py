@@ -21,7 +21,7 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import PROGRAM, OpenTxnStatus
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 
 
 class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ def _warn_of_effects(judged_txn: JudgedTransaction) -> None:
             f" what it writes"
             " from now on is not."
         )
-    elif judged_txn.decided is not None and judged_txn.decided.decision is Decision.UNKNOWN:
+    elif judged_txn.decided is not None and judged_txn.decided.decision is PastDecision.UNKNOWN:
         TERMINAL.warn(
             f"{judged_txn.decided}. If it was committed, its records are lost to readers."
         )
@@ -125,6 +125,6 @@ def _warn_of_effects(judged_txn: JudgedTransaction) -> None:
 def _commit_reason(judged_txn: JudgedTransaction) -> str | None:
     if judged_txn.verdict is OpenTxnStatus.DECIDED:
         return judged_txn.reason if judged_txn.state == "PrepareCommit" else None
-    if judged_txn.decided is None or judged_txn.decided.decision is not Decision.COMMITTED:
+    if judged_txn.decided is None or judged_txn.decided.decision is not PastDecision.COMMITTED:
         return None
     return judged_txn.decided.because

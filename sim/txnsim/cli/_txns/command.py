@@ -62,7 +62,7 @@ from txnsim.errors import ConfigError, ErrorCode
 from txnsim.shell_text import ShellText, option
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import DISCARD_WARNING, is_two_phase, program_at
-from txnsim.txn.past_decision import GUESSES, Decision
+from txnsim.txn.past_decision import GUESSES, PastDecision
 from txnsim.types import TopicPartition
 from txnsim.wire.filters import TransactionFilters, fits_in_bits
 
@@ -352,9 +352,11 @@ def settings_of(args: argparse.Namespace) -> tuple[ClientSettings, str]:
     """The client settings and bootstrap servers that ``add_connection``'s options name."""
     settings, bootstrap = ClientSettings(), None
     if args.command_config is not None:
-        settings, bootstrap, ignored = read_client_properties(args.command_config)
-        if ignored:
-            TERMINAL.warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
+        settings, bootstrap, ignored_settings = read_client_properties(args.command_config)
+        if ignored_settings:
+            TERMINAL.warn(
+                f"{args.command_config}: without effect here: {', '.join(ignored_settings)}"
+            )
     return settings, bootstrap_of(args.bootstrap_server or bootstrap)
 
 
@@ -759,11 +761,11 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
         case "describe-producers":
             return _describe_producers(args)
         case "abort" if args.transactional_id is not None:
-            return end_command(args, Decision.ABORTED)
+            return end_command(args, PastDecision.ABORTED)
         case "abort":
             return _abort_command(args, program)
         case "commit":
-            return end_command(args, Decision.COMMITTED)
+            return end_command(args, PastDecision.COMMITTED)
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")

@@ -26,7 +26,7 @@ from txnsim.client.inspection.ending import (
     look_at,
 )
 from txnsim.errors import ConfigError
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 
 _OLD_FORM: Final = {
     "topic": "--topic",
@@ -42,7 +42,7 @@ class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """The ``commit`` command, and ``abort`` by transactional id."""
 
     identity: TxnIdentity
-    decision: Decision
+    decision: PastDecision
     yes: bool = False
     """If False, only show what would be done."""
     audit_file: Path
@@ -88,14 +88,14 @@ def _reader_line(attempt: TransactionEnd, part: EndedPart) -> str:
     """What ``read_committed`` readers of a partition get."""
     if part.start_offset is None:
         return f"{part.partition}: nothing of it is open there"
-    get = "get" if attempt.marker == Decision.COMMITTED.marker else "never get"
+    get = "get" if attempt.marker == PastDecision.COMMITTED.marker else "never get"
     return (
         f"{part.partition}: readers {get} what it wrote from offset {part.start_offset} on, in"
         f" {part.offsets} offsets (those of other producers included)"
     )
 
 
-def end_command(args: argparse.Namespace, decision: Decision) -> EndTransaction:
+def end_command(args: argparse.Namespace, decision: PastDecision) -> EndTransaction:
     """The command that the arguments ask for.
 
     Raises:

@@ -14,7 +14,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from txnsim.cli._txns.audit import Audit
-from txnsim.cli._txns.search_scope import Scope, SearchResult, print_search_summary, tell_missing
+from txnsim.cli._txns.search_scope import (
+    HangingSearchResult,
+    Scope,
+    print_search_summary,
+    tell_missing,
+)
 from txnsim.cli.decision_output import finding_lines, status_of, summary_lines
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.client.admin import Admin
@@ -25,7 +30,7 @@ from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.shell_text import ShellText
-from txnsim.txn.past_decision import READ_LOG_HINT, Decided, Decision
+from txnsim.txn.past_decision import READ_LOG_HINT, DecisionEvidence, PastDecision
 from txnsim.types import TopicPartition
 from txnsim.verdict.reader_standing import Cause
 
@@ -66,7 +71,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
             lines += [
                 f"{finding.transaction.partition} at offset {start}: {finding.reason}",
                 *([f"  {finding.decided}"] if finding.decided is not None else []),
-                f"  {Decided.with_guess(command, finding.decided)}",
+                f"  {DecisionEvidence.with_guess(command, finding.decided)}",
             ]
         print_search_summary(search)
         columns = hanging_columns(now_ms)
@@ -121,7 +126,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
     yes: bool = False
     """If False, only show what would be done."""
     audit_file: Path
-    guess: Decision | None = None
+    guess: PastDecision | None = None
     """The outcome to write if the decision is unknown."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -149,7 +154,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         for repair_made in repairs:
             if (
                 self.guess not in (None, repair_made.decision)
-                and repair_made.decision is not Decision.UNKNOWN
+                and repair_made.decision is not PastDecision.UNKNOWN
             ):
                 TERMINAL.warn(
                     f"{repair_made.partition}: the guess does not count, as it was"
@@ -206,7 +211,7 @@ _STATUS_OF: Final = {
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.ENDED_TWICE, Outcome.NO_LONGER_HANGS})
 
 
-def _status(search: SearchResult, unhealed_count: Sequence[object]) -> int:
+def _status(search: HangingSearchResult, unhealed_count: Sequence[object]) -> int:
     """Exit status of a search, from the transactions that still hang."""
     if unhealed_count or search.hanging_younger_findings:
         return HANGS

@@ -31,7 +31,7 @@ _LISTED_PARTITIONS_MAX: Final = 5
 NO_PARTITION: Final = "the cluster lists no such partition for this user"
 
 
-class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+class HangingSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a search for open transactions."""
 
     partition_count: int
@@ -81,7 +81,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return self.max_transaction_timeout_min * _MINUTE_MS
         return MAX_TRANSACTION_TIMEOUT_MS if self.partition is None else ANY_AGE
 
-    async def search(self, admin: Admin, *, now_ms: int) -> SearchResult:
+    async def search(self, admin: Admin, *, now_ms: int) -> HangingSearchResult:
         """Search the scope, with progress on a terminal.
 
         Raises:
@@ -104,7 +104,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             for finding in survey_result.findings
         ]
         findings_with_age = list(zip(survey_result.findings, age_flags, strict=True))
-        return SearchResult(
+        return HangingSearchResult(
             partition_count=survey_result.partitions,
             findings=tuple(finding for finding, is_old in findings_with_age if is_old),
             younger=tuple(finding for finding, is_old in findings_with_age if not is_old),
@@ -114,7 +114,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def print_search_summary(search: SearchResult) -> None:
+def print_search_summary(search: HangingSearchResult) -> None:
     """Print what was searched, and open transactions that do not hang."""
     count_by_verdict = Counter(finding.verdict for finding in search.findings)
     summary_parts = [
@@ -137,7 +137,7 @@ def print_search_summary(search: SearchResult) -> None:
     _print_unread_partitions(search)
 
 
-def _print_unread_partitions(search: SearchResult) -> None:
+def _print_unread_partitions(search: HangingSearchResult) -> None:
     if not search.partition_count and not search.unread_topics:
         TERMINAL.warn(f"nothing was searched: {NO_PARTITION}")
     partitions_by_reason: dict[str, list[str]] = {}

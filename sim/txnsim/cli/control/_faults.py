@@ -15,7 +15,7 @@ from txnsim.cli.control._answers import FaultAnswer, ReleasedAnswer, VerifiedAns
 from txnsim.cli.control._words import duration_ms, key_value
 from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.errors import ConfigError
 from txnsim.files import GIVEN_BYTES_MAX, problem_of, read_given
 from txnsim.shell_text import ShellText, arguments, command_line
@@ -309,7 +309,7 @@ _COLUMNS: Final[Columns[Json]] = {
 def _table(faults: Json) -> list[str]:
     if not faults:
         return ["no rule is armed; `txnsim faults arm --help` shows how"]
-    return Table.of(_COLUMNS, faults).splitlines()
+    return FormattedTable.of(_COLUMNS, faults).splitlines()
 
 
 def _state_line(state: Json) -> str:

@@ -9,7 +9,7 @@ from txnsim.cli.control._answers import PartitionAnswer, TopicAnswer, TopicOffse
 from txnsim.cli.control._words import key_value, new_topic, topic_partition
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +131,7 @@ def _described_lines(topic: Json) -> list[str]:
         for replica in partition["replicas"]
     ]
     headers = ("Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd")
-    return Table.format_table(headers, partition_rows).splitlines()
+    return FormattedTable.format_table(headers, partition_rows).splitlines()
 
 
 def _replica_role(partition: Json, replica: Json) -> str:

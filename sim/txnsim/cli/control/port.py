@@ -253,17 +253,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
-def port_of(args: argparse.Namespace, environment: Mapping[str, str] | None = None) -> ControlPort:
+def port_of(
+    args: argparse.Namespace, process_variables: Mapping[str, str] | None = None
+) -> ControlPort:
     """The control port that the arguments name, or else the environment.
 
     Raises:
         ConfigError: An address, a token or a ready file is wrong.
         ControlPortError: The ready file does not exist, or its process has no control port.
     """
-    environment = os.environ if environment is None else environment
-    token = args.token or token_from(environment)
-    url = environment.get(HTTP_VARIABLE)
-    ready_path = args.ready_file or _path(environment.get(READY_FILE_VARIABLE))
+    process_variables = os.environ if process_variables is None else process_variables
+    token = args.token or token_from(process_variables)
+    url = process_variables.get(HTTP_VARIABLE)
+    ready_path = args.ready_file or _path(process_variables.get(READY_FILE_VARIABLE))
     if args.http is not None:
         return ControlPort(_checked_url("--http", args.http), token=token)
     if url and args.ready_file is None:

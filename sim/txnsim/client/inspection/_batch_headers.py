@@ -45,7 +45,7 @@ async def fetch_batches(
     """
     offset = start_offset
     while offset < end_offset:
-        data = await _fetch(cluster, partition, offset)
+        data = await _fetch_batches(cluster, partition, offset)
         next_offset = offset
         for position, header in iter_batches(data):
             if header.base_offset >= end_offset:
@@ -58,7 +58,7 @@ async def fetch_batches(
         offset = next_offset
 
 
-async def _fetch(cluster: Cluster, partition: TopicPartition, offset: int) -> bytes:
+async def _fetch_batches(cluster: Cluster, partition: TopicPartition, offset: int) -> bytes:
     """Whole batches from an offset on."""
     deadline, backoff = cluster.deadline(), cluster.backoff()
     while True:

@@ -54,7 +54,7 @@ class EpochStart(NamedTuple):
     """Time of the record before; None for the first one."""
 
 
-class CoordinatorLog(msgspec.Struct):
+class CoordinatorLogReading(msgspec.Struct):
     """A partition of ``__transaction_state``, as it is read."""
 
     next_offset: int = -1
@@ -86,7 +86,7 @@ class CoordinatorLog(msgspec.Struct):
         self.complete_from, self.since_ms = offset, None
 
 
-class PartitionLog(msgspec.Struct):
+class PartitionLogReading(msgspec.Struct):
     """A partition, as it is read."""
 
     next_offset: int = -1
@@ -146,8 +146,8 @@ class DecisionReading:
         self._topic = topic
         self._progress = progress
         self._entries_per_round = entries_per_round
-        self.coordinators: Final = {number: CoordinatorLog() for number in coordinators}
-        self.logs: Final[dict[TopicPartition, PartitionLog]] = {}
+        self.coordinators: Final = {number: CoordinatorLogReading() for number in coordinators}
+        self.logs: Final[dict[TopicPartition, PartitionLogReading]] = {}
         self.unread: Final[dict[TopicPartition, str]] = {}
         """Partition -> why it could not be read."""
         self.owners: Final[dict[int, tuple[str, int]]] = {}
@@ -159,9 +159,13 @@ class DecisionReading:
     @property
     def kept(self) -> int:
         """How many decisions, markers and batches are kept."""
-        batches = sum(len(own) for log in self.logs.values() for own in log.batches.values())
-        held = sum(len(log.held) for log in self.coordinators.values())
-        return self.ledger.kept_count + held + batches
+        batches = sum(
+            len(producer_batches)
+            for log in self.logs.values()
+            for producer_batches in log.batches.values()
+        )
+        held_count = sum(len(log.held) for log in self.coordinators.values())
+        return self.ledger.kept_count + held_count + batches
 
     async def read_round(self) -> int | None:
         """Read on. Returns the time before which everything has been read; None at the end.
@@ -197,8 +201,8 @@ class DecisionReading:
             self._progress(f"reading {partition}")
             end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
             await self._read_entries(number, log, end_offset, limit=None)
-            for held in log.held.values():
-                self._add_decision(held)
+            for held_decision in log.held.values():
+                self._add_decision(held_decision)
             log.held.clear()
 
     def settle(self, horizon_ms: int) -> Iterator[JudgedPlace]:
@@ -208,16 +212,16 @@ class DecisionReading:
         held_ids = {
             place.producer_id
             for log in self.coordinators.values()
-            for held in log.held.values()
-            for place in held.places
+            for held_decision in log.held.values()
+            for place in held_decision.places
         }
-        for judged in self.ledger.settle(horizon_ms, held_ids):
-            yield judged
-            log = self.logs.get(judged.place.partition)
-            if log is not None and judged.verdict.markers:
-                producer_id = judged.place.producer_id
+        for judged_place in self.ledger.settle(horizon_ms, held_ids):
+            yield judged_place
+            log = self.logs.get(judged_place.place.partition)
+            if log is not None and judged_place.verdict.markers:
+                producer_id = judged_place.place.producer_id
                 log.judged_until[producer_id] = max(
-                    log.judged_until.get(producer_id, -1), judged.verdict.markers[-1].offset
+                    log.judged_until.get(producer_id, -1), judged_place.verdict.markers[-1].offset
                 )
         self._prune()
 
@@ -262,7 +266,7 @@ class DecisionReading:
         )
 
     async def _read_entries(
-        self, number: int, log: CoordinatorLog, end_offset: int, *, limit: int | None
+        self, number: int, log: CoordinatorLogReading, end_offset: int, *, limit: int | None
     ) -> None:
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
         stop_offset = end_offset if limit is None else min(end_offset, log.next_offset + limit)
@@ -278,7 +282,7 @@ class DecisionReading:
             if stop_offset < end_offset:
                 log.lacks_below(stop_offset)
 
-    def _take_entries(self, number: int, log: CoordinatorLog, batch: FetchedBatch) -> None:
+    def _take_entries(self, number: int, log: CoordinatorLogReading, batch: FetchedBatch) -> None:
         header = batch.header
         for record in () if header.is_control else read_records(batch.data):
             if record.offset < log.next_offset:
@@ -286,19 +290,21 @@ class DecisionReading:
             if record.offset > log.next_offset:
                 log.lacks_below(record.offset)
             log.next_offset = record.offset + 1
-            decoded = (
+            decoded_record = (
                 None
                 if record.key is None
                 else decode_record(record.key, record.value, release_rules=LATEST_RULES)
             )
-            if decoded is None:
+            if decoded_record is None:
                 continue
-            transition = decoded if isinstance(decoded, TxnTransition) else None
+            transition = decoded_record if isinstance(decoded_record, TxnTransition) else None
             at_ms = header.max_timestamp_ms
             if transition is not None:
                 at_ms = transition.last_update_timestamp_ms
             self._take_entry(
-                number, log, _Entry(record.offset, decoded.transactional_id, at_ms, transition)
+                number,
+                log,
+                _Entry(record.offset, decoded_record.transactional_id, at_ms, transition),
             )
             if not log.epochs or log.epochs[-1].coordinator_epoch != header.leader_epoch:
                 log.epochs.append(
@@ -311,13 +317,13 @@ class DecisionReading:
             log.next_offset = header.last_offset + 1
             log.lacks_below(log.next_offset)
 
-    def _take_entry(self, number: int, log: CoordinatorLog, entry: _Entry) -> None:
-        held = log.held.pop(entry.transactional_id, None)
-        if held is not None:
+    def _take_entry(self, number: int, log: CoordinatorLogReading, entry: _Entry) -> None:
+        held_decision = log.held.pop(entry.transactional_id, None)
+        if held_decision is not None:
             # What was complete after the first reading may have been marked after the partition
             # was read.
             is_completed = entry.offset < log.first_read_end
-            self._add_decision(held, completed_ms=entry.at_ms if is_completed else None)
+            self._add_decision(held_decision, completed_ms=entry.at_ms if is_completed else None)
         transition = entry.transition
         if transition is None:
             return
@@ -345,9 +351,11 @@ class DecisionReading:
             ),
         )
 
-    def _add_decision(self, held: _HeldDecision, *, completed_ms: int | None = None) -> None:
-        decision = msgspec.structs.replace(held.decision, completed_ms=completed_ms)
-        for place in held.places:
+    def _add_decision(
+        self, held_decision: _HeldDecision, *, completed_ms: int | None = None
+    ) -> None:
+        decision = msgspec.structs.replace(held_decision.decision, completed_ms=completed_ms)
+        for place in held_decision.places:
             self.ledger.add_decision(place, decision)
 
     # Partitions
@@ -357,7 +365,7 @@ class DecisionReading:
         log = self.logs.get(partition)
         end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
         if log is None:
-            log = await self._begin(partition, end_offset)
+            log = await self._start_of_partition_log(partition, end_offset)
         if log.next_offset >= end_offset:
             return
         async for batch in fetch_batches(self._cluster, partition, log.next_offset, end_offset):
@@ -365,7 +373,9 @@ class DecisionReading:
             if horizon_ms is not None and marker_ms is not None and marker_ms > horizon_ms:
                 return
 
-    async def _begin(self, partition: TopicPartition, end_offset: int) -> PartitionLog:
+    async def _start_of_partition_log(
+        self, partition: TopicPartition, end_offset: int
+    ) -> PartitionLogReading:
         log_start = await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
         since_ms = self._since_ms - SKEW_MS
         # -1 where nothing is as late.
@@ -373,7 +383,7 @@ class DecisionReading:
             await offset_of(self._cluster, partition, since_ms) if since_ms > 0 else log_start
         )
         leader = await self._cluster.leader(partition)
-        log = PartitionLog(
+        log = PartitionLogReading(
             next_offset=end_offset if start_offset < 0 else start_offset,
             complete_from=log_start,
             start_offset=log_start,
@@ -383,7 +393,7 @@ class DecisionReading:
         return log
 
     def _take_batch(
-        self, partition: TopicPartition, log: PartitionLog, batch: FetchedBatch
+        self, partition: TopicPartition, log: PartitionLogReading, batch: FetchedBatch
     ) -> int | None:
         """Take a batch; returns its time if it is a marker."""
         header = batch.header
@@ -443,7 +453,7 @@ class _Entry(NamedTuple):
     """None for a tombstone."""
 
 
-def _is_at_end(log: CoordinatorLog) -> bool:
+def _is_at_end(log: CoordinatorLogReading) -> bool:
     return log.next_offset >= log.first_read_end >= 0
 
 
@@ -465,10 +475,10 @@ def _batches_of_epochs(
             is_needed = False
 
 
-def _note_batch(log: PartitionLog, batch: FetchedBatch, *, is_commit: bool) -> None:
+def _note_batch(log: PartitionLogReading, batch: FetchedBatch, *, is_commit: bool) -> None:
     """Keep what is needed of a batch, and the producer's epoch."""
     header = batch.header
-    described = ProducerBatch(
+    producer_batch = ProducerBatch(
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         producer_epoch=header.producer_epoch,
@@ -483,14 +493,14 @@ def _note_batch(log: PartitionLog, batch: FetchedBatch, *, is_commit: bool) -> N
         log.epochs_back[header.producer_id] = newest_epoch
     log.newest_epochs[header.producer_id] = max(newest_epoch, header.producer_epoch)
     batches = log.batches.setdefault(header.producer_id, [])
-    if batches and _are_of_one_stay(batches[-1], described):
+    if batches and _are_of_one_stay(batches[-1], producer_batch):
         batches[-1] = msgspec.structs.replace(
-            described,
+            producer_batch,
             base_offset=batches[-1].base_offset,
-            record_count=batches[-1].record_count + described.record_count,
+            record_count=batches[-1].record_count + producer_batch.record_count,
         )
     else:
-        batches.append(described)
+        batches.append(producer_batch)
 
 
 def _are_of_one_stay(batch: ProducerBatch, next_batch: ProducerBatch) -> bool:

@@ -15,7 +15,7 @@ from txnsim.client.inspection.exactly_once import Value, compare
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.topic_reading import Fate, TopicReader, read_topic
 from txnsim.txn.open_txn_verdict import program_at
-from txnsim.txn.past_decision import Decided
+from txnsim.txn.past_decision import DecisionEvidence
 
 
 def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
@@ -30,7 +30,7 @@ def about_hanging(hanging: Sequence[JudgedTransaction], *, bootstrap: str) -> st
             f"  {finding.transaction.partition} since offset {producer.txn_start_offset}: producer "
             f"{producer.producer_id}, epoch {producer.producer_epoch}: {finding.reason}",
             *([f"    {finding.decided}"] if finding.decided is not None else []),
-            f"    {Decided.with_guess(command, finding.decided)}",
+            f"    {DecisionEvidence.with_guess(command, finding.decided)}",
         ]
     return "\n".join(text_lines)
 

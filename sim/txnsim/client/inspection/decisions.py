@@ -20,7 +20,7 @@ from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.inspection._decision_reading import (
     DecisionReading,
     EpochStart,
-    PartitionLog,
+    PartitionLogReading,
     Progress,
 )
 from txnsim.client.inspection.survey import ANY_AGE, survey
@@ -124,7 +124,7 @@ class DecisionCheck:
         """
         while (horizon_ms := await self._reading.read_round()) is not None:
             for place, verdict in self._reading.settle(horizon_ms):
-                self._take(place, verdict)
+                self._take_verdict(place, verdict)
             self.kept_most = max(self.kept_most, self._reading.kept)
         await self._reading.read_tails()
 
@@ -139,7 +139,7 @@ class DecisionCheck:
         """
         logs = self._reading.logs
         for place, verdict in self._reading.ledger.finish():
-            self._take(place, verdict)
+            self._take_verdict(place, verdict)
         for producer_id, partition in sorted(set(hanging) - self._unmarked):
             newest_epoch = logs[partition].newest_epochs.get(producer_id, -1)
             self._doubt(
@@ -153,10 +153,10 @@ class DecisionCheck:
                     AuditVerdict(state=AuditState.EPOCH_BACK),
                 )
         for doubtful in self._doubtful:
-            self._add(doubtful)
+            self._add_finding(doubtful)
         return self._builder.report({*problems, *self._reading.unread.values()})
 
-    def _take(self, place: EpochPlace, verdict: AuditVerdict) -> None:
+    def _take_verdict(self, place: EpochPlace, verdict: AuditVerdict) -> None:
         """Count a verdict, or keep it to the end: what is missing may be unknown by then."""
         if verdict.decision is not None and not verdict.markers:
             self._unmarked.add((place.producer_id, place.partition))
@@ -168,7 +168,7 @@ class DecisionCheck:
     def _doubt(self, place: EpochPlace, verdict: AuditVerdict) -> None:
         self._doubtful.append(_Doubtful(place, verdict, self._clues(place, verdict)))
 
-    def _add(self, doubtful: _Doubtful) -> None:
+    def _add_finding(self, doubtful: _Doubtful) -> None:
         """Add a finding that was kept to the end, if it still is one."""
         place, verdict = doubtful.place, doubtful.verdict
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
@@ -210,7 +210,7 @@ class DecisionCheck:
 
 
 def _has_new_leader(
-    log: PartitionLog, batches: Sequence[ProducerBatch], concerned: RecordsConcerned | None
+    log: PartitionLogReading, batches: Sequence[ProducerBatch], concerned: RecordsConcerned | None
 ) -> bool | None:
     """Whether the partition got a new leader between some records and their end."""
     if concerned is None:

@@ -24,11 +24,11 @@ from txnsim.client.offsets import LATEST_TIMESTAMP, offset_of
 from txnsim.client.session import TxnProtocol
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.errors import ErrorCode
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
 
-_COMPLETE: Final = {"CompleteCommit": Decision.COMMITTED, "CompleteAbort": Decision.ABORTED}
-_PREPARED: Final = {"PrepareCommit": Decision.COMMITTED, "PrepareAbort": Decision.ABORTED}
+_COMPLETE: Final = {"CompleteCommit": PastDecision.COMMITTED, "CompleteAbort": PastDecision.ABORTED}
+_PREPARED: Final = {"PrepareCommit": PastDecision.COMMITTED, "PrepareAbort": PastDecision.ABORTED}
 
 
 class TxnIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class TransactionEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look_at(
-    admin: TransactionAdmin, identity: TxnIdentity, decision: Decision
+    admin: TransactionAdmin, identity: TxnIdentity, decision: PastDecision
 ) -> TransactionEnd:
     """What an attempt would do; nothing is changed.
 
@@ -104,7 +104,7 @@ async def look_at(
 
 
 async def end(
-    admin: TransactionAdmin, prospect: TransactionEnd, decision: Decision
+    admin: TransactionAdmin, prospect: TransactionEnd, decision: PastDecision
 ) -> TransactionEnd:
     """End the transaction that ``look_at`` has found open, and wait for its markers.
 
@@ -149,7 +149,7 @@ async def _description_of(
 def _prospect(
     identity: TxnIdentity,
     description: TransactionDescription | None,
-    decision: Decision,
+    decision: PastDecision,
     *,
     raises_epoch: bool,
 ) -> tuple[EndOutcome, str]:
@@ -227,7 +227,7 @@ def _protocol_of(cluster: Cluster) -> TxnProtocol:
     return TxnProtocol.V2 if level >= 2 else TxnProtocol.V1
 
 
-async def _send_end(cluster: Cluster, identity: TxnIdentity, decision: Decision) -> None:
+async def _send_end(cluster: Cluster, identity: TxnIdentity, decision: PastDecision) -> None:
     """Send EndTxn until the coordinator decides. Where the cluster has transactions v2, the end
     raises the epoch, so a producer that still lives is fenced.
     """
@@ -236,7 +236,7 @@ async def _send_end(cluster: Cluster, identity: TxnIdentity, decision: Decision)
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
     ).end(
-        committed=decision is Decision.COMMITTED,
+        committed=decision is PastDecision.COMMITTED,
         accepted_versions=_protocol_of(cluster).end_versions,
     )
     deadline, backoff = cluster.deadline(), cluster.backoff()

@@ -14,7 +14,7 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.shell_text import ShellText
 from txnsim.txn.open_txn_verdict import CoordinatedTxn, OpenTxnStatus
-from txnsim.txn.past_decision import Decided, NewestTxn
+from txnsim.txn.past_decision import DecisionEvidence, NewestTxn
 from txnsim.types import TopicPartition
 
 
@@ -33,7 +33,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is prepared and has no timeout, because an external coordinator will decide it
     (KIP-939).
     """
-    decided: Decided | None = None
+    decided: DecisionEvidence | None = None
     """The missing marker of a hanging transaction; None for all others."""
 
     def command(self, program: ShellText) -> ShellText | None:
@@ -100,9 +100,9 @@ def judging(
 
 def _decision_on(
     transaction: OpenTransaction, description: TransactionDescription | None
-) -> Decided:
+) -> DecisionEvidence:
     producer = transaction.producer
-    return Decided.from_newest_txn(
+    return DecisionEvidence.from_newest_txn(
         producer.producer_id,
         producer.producer_epoch,
         producer.last_timestamp_ms,

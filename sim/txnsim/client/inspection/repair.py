@@ -26,7 +26,7 @@ from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import IsolationLevel, TopicPartition
 
 _FETCHES_MAX: Final = 20
@@ -70,7 +70,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why the transaction hangs or does not, or the leader's error."""
     outcome: Outcome
-    decision: Decision = Decision.UNKNOWN
+    decision: PastDecision = PastDecision.UNKNOWN
     """The coordinator's past decision."""
     marker: str = ""
     """``COMMIT`` or ``ABORT``, written or planned; empty where unknown."""
@@ -92,7 +92,7 @@ async def repair(
     *,
     now_ms: int,
     dry_run: bool = False,
-    guess: Decision | None = None,
+    guess: PastDecision | None = None,
 ) -> Repair:
     """End one hanging transaction, if it still hangs.
 
@@ -121,8 +121,8 @@ async def repair(
     if finding_now is None or finding_now.verdict is not OpenTxnStatus.HANGING:
         reason = "it has ended" if finding_now is None else finding_now.reason
         return msgspec.structs.replace(attempt, outcome=Outcome.NO_LONGER_HANGS, reason=reason)
-    decision = Decision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
-    decision_to_write = guess if decision is Decision.UNKNOWN else decision
+    decision = PastDecision.UNKNOWN if finding_now.decided is None else finding_now.decided.decision
+    decision_to_write = guess if decision is PastDecision.UNKNOWN else decision
     attempt = msgspec.structs.replace(
         attempt,
         decision=decision,
@@ -134,7 +134,7 @@ async def repair(
     if dry_run:
         return attempt
     try:
-        if decision_to_write is Decision.COMMITTED:
+        if decision_to_write is PastDecision.COMMITTED:
             # Kafka's Admin has no call for it.
             await admin.end(spec.marker(committed=True))
         else:
@@ -191,7 +191,7 @@ def _outcome_by_markers(repair_done: Repair, markers: Sequence[SeenMarker]) -> R
     """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
         return msgspec.structs.replace(repair_done, outcome=Outcome.REPAIRED)
-    first_marker = (Decision.COMMITTED if markers[0].committed else Decision.ABORTED).marker
+    first_marker = (PastDecision.COMMITTED if markers[0].committed else PastDecision.ABORTED).marker
     offsets = ", ".join(str(marker.offset) for marker in markers)
     return msgspec.structs.replace(
         repair_done,

@@ -32,7 +32,7 @@ from txnsim.releases.rules import LATEST_RULES
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.marker_payment import CoordinatorRecord, DueDecisions
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import DecisionEvidence, PastDecision
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -108,30 +108,30 @@ async def survey(
     searched_partitions = targets.partitions
     candidates: list[OpenTransaction] = []
     unread_partitions: dict[TopicPartition, ClientError] = {}
-    searched = 0
+    searched_count = 0
     for batch in batches(searched_partitions):
         producers, failures = await _producers(admin, batch)
         unread_partitions.update(failures)
         candidates += OpenTransaction.candidates(
             producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
         )
-        searched += len(batch)
-        progress(searched, len(searched_partitions))
+        searched_count += len(batch)
+        progress(searched_count, len(searched_partitions))
     findings: tuple[JudgedTransaction, ...] = ()
     descriptions: Mapping[str, TransactionDescription | None] = {}
     if candidates:
         known_ids, descriptions = await admin.known_to_coordinators(producer_ids(candidates))
-        judged = judge(candidates, known_ids, descriptions)
-        if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged):
+        judged_transactions = judge(candidates, known_ids, descriptions)
+        if any(finding.verdict is OpenTxnStatus.HANGING for finding in judged_transactions):
             await check_sight(admin.cluster)
             known_ids, descriptions = await asked_while_all_serve(admin, producer_ids(candidates))
-            judged = judge(candidates, known_ids, descriptions)
-        ended = await _ended_meanwhile(admin, judged)
+            judged_transactions = judge(candidates, known_ids, descriptions)
+        ended_transactions = await _ended_meanwhile(admin, judged_transactions)
         findings = tuple(
             [
                 await _with_decision(admin, finding)
-                for finding in judged
-                if finding.transaction not in ended
+                for finding in judged_transactions
+                if finding.transaction not in ended_transactions
             ]
         )
     return Survey(
@@ -178,7 +178,7 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
             if due_ms is not None:
                 break
     except ClientError:
-        if finding.decided is None or finding.decided.decision is not Decision.UNKNOWN:
+        if finding.decided is None or finding.decided.decision is not PastDecision.UNKNOWN:
             return finding
         lacking_right = msgspec.structs.replace(finding.decided, lacks_right=True)
         return msgspec.structs.replace(finding, decided=lacking_right)
@@ -193,7 +193,9 @@ async def _with_decision(admin: TransactionAdmin, finding: JudgedTransaction) ->
     )
     return msgspec.structs.replace(
         finding,
-        decided=Decided.from_log(due_ms, markers, last_write_ms=producer.last_timestamp_ms),
+        decided=DecisionEvidence.from_log(
+            due_ms, markers, last_write_ms=producer.last_timestamp_ms
+        ),
     )
 
 
@@ -224,10 +226,10 @@ async def _ended_meanwhile(
         if transaction.verdict is OpenTxnStatus.HANGING
     ]
     partitions_asked = tuple(dict.fromkeys(transaction.partition for transaction in seeming))
-    ended: set[OpenTransaction] = set()
+    ended_transactions: set[OpenTransaction] = set()
     for batch in batches(partitions_asked):
         producers, _ = await _producers(admin, batch)
-        ended.update(
+        ended_transactions.update(
             transaction
             for transaction in seeming
             if transaction.partition in producers
@@ -236,7 +238,7 @@ async def _ended_meanwhile(
                 for producer_state in producers[transaction.partition]
             )
         )
-    return frozenset(ended)
+    return frozenset(ended_transactions)
 
 
 # What a coordinator had written down of a transactional id, read from ``__transaction_state`` of a

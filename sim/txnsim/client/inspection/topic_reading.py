@@ -16,7 +16,7 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline
 from txnsim.client.errors import ClientError, only_row
-from txnsim.client.fetching import FETCH_BYTES_MAX, Beside, FetchResult, fetch
+from txnsim.client.fetching import FETCH_BYTES_MAX, FetchResult, RunBesideLoop, fetch
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST_TIMESTAMP
 from txnsim.errors import AnswerTooLargeError
@@ -46,7 +46,9 @@ class TopicReader:
         beside: Runs work that may take long; by default it runs in the event loop.
     """
 
-    def __init__(self, *, bytes_max: int | None = None, beside: Beside | None = None) -> None:
+    def __init__(
+        self, *, bytes_max: int | None = None, beside: RunBesideLoop | None = None
+    ) -> None:
         self._bytes_max = bytes_max
         self._kept = 0
         self.beside: Final = beside
@@ -155,20 +157,22 @@ async def _partitions(admin: Admin, topic: str) -> list[int]:
 
 
 async def _read_partition(
-    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: TopicReader
+    admin: Admin, topic: str, partition_index: int, deadline: Deadline, reader: TopicReader
 ) -> list[ReadRecord]:
-    last_stable = await _settled_end_offset(admin, topic, partition, deadline, reader)
+    last_stable = await _settled_end_offset(admin, topic, partition_index, deadline, reader)
     all_records: list[ConsumedRecord] = []
     async for records in _fetch_all(
-        admin, topic, partition, IsolationLevel.READ_UNCOMMITTED, reader
+        admin, topic, partition_index, IsolationLevel.READ_UNCOMMITTED, reader
     ):
         await reader.keep(records)
         all_records += records
     committed_offsets: set[int] = set()
-    async for records in _fetch_all(admin, topic, partition, IsolationLevel.READ_COMMITTED, reader):
+    async for records in _fetch_all(
+        admin, topic, partition_index, IsolationLevel.READ_COMMITTED, reader
+    ):
         await reader.do(partial(_note_offsets, records, committed_offsets))
     return await reader.do(
-        partial(_judge_records, topic, partition, all_records, committed_offsets, last_stable)
+        partial(_judge_records, topic, partition_index, all_records, committed_offsets, last_stable)
     )
 
 
@@ -178,7 +182,7 @@ def _note_offsets(records: Sequence[ConsumedRecord], offsets: set[int]) -> None:
 
 def _judge_records(
     topic: str,
-    partition: int,
+    partition_index: int,
     records: Sequence[ConsumedRecord],
     committed_offsets: set[int],
     last_stable: int,
@@ -186,7 +190,7 @@ def _judge_records(
     return [
         ReadRecord(
             topic=topic,
-            partition=partition,
+            partition=partition_index,
             offset=record.offset,
             key=record.key,
             value=record.value,
@@ -204,13 +208,13 @@ def _fate(offset: int, committed_offsets: set[int], last_stable: int) -> Fate:
 
 
 async def _settled_end_offset(
-    admin: Admin, topic: str, partition: int, deadline: Deadline, reader: TopicReader
+    admin: Admin, topic: str, partition_index: int, deadline: Deadline, reader: TopicReader
 ) -> int:
     """The last stable offset once the high watermark is decided, or at the deadline."""
     backoff = admin.cluster.backoff()
     while True:
-        fetched = await _fetch(
-            admin, topic, partition, -1, IsolationLevel.READ_COMMITTED, reader.beside
+        fetched = await _fetch_once(
+            admin, topic, partition_index, -1, IsolationLevel.READ_COMMITTED, reader.beside
         )
         if fetched.last_stable_offset >= fetched.high_watermark or deadline.has_passed:
             return fetched.last_stable_offset
@@ -218,32 +222,34 @@ async def _settled_end_offset(
 
 
 async def _fetch_all(
-    admin: Admin, topic: str, partition: int, isolation: IsolationLevel, reader: TopicReader
+    admin: Admin, topic: str, partition_index: int, isolation: IsolationLevel, reader: TopicReader
 ) -> AsyncIterator[Sequence[ConsumedRecord]]:
     offset = -1
     while True:
-        fetch_result = await _fetch(admin, topic, partition, offset, isolation, reader.beside)
+        fetch_result = await _fetch_once(
+            admin, topic, partition_index, offset, isolation, reader.beside
+        )
         yield fetch_result.records
         if fetch_result.next_offset == offset:
             return
         offset = fetch_result.next_offset
 
 
-async def _fetch(
+async def _fetch_once(
     admin: Admin,
     topic: str,
-    partition: int,
+    partition_index: int,
     offset: int,
     isolation: IsolationLevel,
-    beside: Beside | None = None,
+    beside: RunBesideLoop | None = None,
 ) -> FetchResult:
     """Fetch from an offset on; -1 means the start of the log."""
     if offset < 0:
-        offset = await admin.offset_of(TopicPartition(topic, partition), EARLIEST_TIMESTAMP)
+        offset = await admin.offset_of(TopicPartition(topic, partition_index), EARLIEST_TIMESTAMP)
     return await fetch(
         admin.cluster,
         topic,
-        partition,
+        partition_index,
         offset,
         isolation=isolation,
         max_wait_ms=0,

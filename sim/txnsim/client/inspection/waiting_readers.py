@@ -30,7 +30,7 @@ from txnsim.verdict.facts import (
     ClusterFacts,
     MarkerSending,
     OpenTxnFacts,
-    OwedMarker,
+    OwedMarkerFacts,
     PartitionFacts,
     ShareGroupFacts,
     TransactionFacts,
@@ -79,7 +79,7 @@ async def explain(
     view = await admin.describe_partition(partition)
     if view.leader_id < 0:
         leaderless = PartitionFacts(partition=partition, replicas=view.replicas, isr=view.isr)
-        return _explained(leaderless, _judge(leaderless, (), now_ms, program))
+        return _explained(leaderless, _judge_partition(leaderless, (), now_ms, program))
     # This order avoids false causes. A transaction that ends meanwhile moves the stable offset away
     # from its start; one that begins meanwhile can't start below the first watermark.
     watermark_before = await admin.offset_of(partition, LATEST_TIMESTAMP)
@@ -96,7 +96,7 @@ async def explain(
         partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
     )
     watermark = await admin.offset_of(partition, LATEST_TIMESTAMP)
-    findings = tuple(sorted(surveyed.findings, key=_start))
+    findings = tuple(sorted(surveyed.findings, key=_start_offset))
     facts = PartitionFacts(
         partition=partition,
         leader_id=view.leader_id,
@@ -114,7 +114,7 @@ async def explain(
     if blocking_txn_of(facts) is not None:
         waiting_groups = await waiting_share_groups(admin, partition)
         facts = msgspec.structs.replace(facts, share_groups=waiting_groups.groups)
-    verdict = _judge(facts, surveyed.transactions, now_ms, program)
+    verdict = _judge_partition(facts, surveyed.transactions, now_ms, program)
     return msgspec.structs.replace(
         _explained(facts, verdict),
         log_start_offset=log_start,
@@ -145,7 +145,7 @@ async def _explain_by_the_log(
         last_stable_offset=stable_offset,
         high_watermark=max(stable_offset, watermark),
     )
-    verdict = _judge(facts, (), 0, program)
+    verdict = _judge_partition(facts, (), 0, program)
     if verdict.cause is not Cause.NOTHING:
         fetch_result = await fetch(
             admin.cluster,
@@ -180,13 +180,13 @@ def _explained(facts: PartitionFacts, verdict: PartitionVerdict) -> Explanation:
     )
 
 
-def _start(finding: JudgedTransaction) -> int:
+def _start_offset(finding: JudgedTransaction) -> int:
     start_offset = finding.transaction.producer.txn_start_offset
     assert start_offset is not None, "a transaction without a start is not open"
     return start_offset
 
 
-def _judge(
+def _judge_partition(
     facts: PartitionFacts,
     transactions: tuple[TransactionFacts, ...],
     now_ms: int,
@@ -207,7 +207,7 @@ def _open_txn_facts(finding: JudgedTransaction) -> OpenTxnFacts:
     return OpenTxnFacts(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        first_offset=_start(finding),
+        first_offset=_start_offset(finding),
         last_write_ms=producer.last_timestamp_ms,
         decided=finding.decided,
     )
@@ -215,11 +215,11 @@ def _open_txn_facts(finding: JudgedTransaction) -> OpenTxnFacts:
 
 def _owed_markers(
     partition: TopicPartition, transactions: tuple[TransactionFacts, ...]
-) -> Iterator[OwedMarker]:
+) -> Iterator[OwedMarkerFacts]:
     """The markers of decided transactions. Brokers don't tell whether they go on sending them."""
     for transaction in transactions:
         if transaction.state in DECIDED_STATES and partition in transaction.partitions:
-            yield OwedMarker(
+            yield OwedMarkerFacts(
                 transactional_id=transaction.transactional_id,
                 partition=partition,
                 is_commit=transaction.state == "PrepareCommit",

@@ -137,8 +137,8 @@ class ClassicMembership(Membership):
         while self._must_join:
             self._hold(frozenset())  # an eager member gives up all before it joins again
             self._place = "joining"
-            joined = await self._join()
-            if joined is not None and await self._sync(joined):
+            join_response = await self._join()
+            if join_response is not None and await self._sync(join_response):
                 self._must_join = False
 
     async def _look_at_topics(self) -> None:
@@ -185,18 +185,20 @@ class ClassicMembership(Membership):
             raise refusal_error("JoinGroup", options.group_id, error)
         return None
 
-    async def _sync(self, joined: Any) -> bool:
+    async def _sync(self, join_response: Any) -> bool:
         """Take the assignment of a generation; False where the next one has begun."""
         options = self._options
-        self._member_id = joined.member_id
+        self._member_id = join_response.member_id
         member = GroupMetadata(
-            generation=joined.generation_id,
-            member_id=joined.member_id,
+            generation=join_response.generation_id,
+            member_id=join_response.member_id,
             instance_id=options.instance_id,
         )
         self._led = None
-        leads = joined.leader == joined.member_id and not getattr(joined, "skip_assignment", False)
-        assignments = await self._assign(joined) if leads else {}
+        leads = join_response.leader == join_response.member_id and not getattr(
+            join_response, "skip_assignment", False
+        )
+        assignments = await self._assign(join_response) if leads else {}
         request = sync_group(options.group_id, member, assignments=assignments)
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
@@ -211,8 +213,10 @@ class ClassicMembership(Membership):
         self._hold(assigned_partitions(answer.assignment))
         return True
 
-    async def _assign(self, joined: Any) -> dict[str, bytes]:
-        topics = subscribed_topics(joined_member.metadata for joined_member in joined.members)
+    async def _assign(self, join_response: Any) -> dict[str, bytes]:
+        topics = subscribed_topics(
+            joined_member.metadata for joined_member in join_response.members
+        )
         await self._learn(topics)
         self._led = self._counts(topics)
         members = {
@@ -220,7 +224,7 @@ class ClassicMembership(Membership):
                 getattr(joined_member, "group_instance_id", None),
                 joined_member.metadata,
             )
-            for joined_member in joined.members
+            for joined_member in join_response.members
         }
         return assign_range(members, self._led)
 
@@ -376,7 +380,7 @@ class ConsumerMembership(Membership):
         if self._must_join or self._says_topics:
             await self._join()
         else:
-            await self._say(self._request())
+            await self._send_heartbeat(self._request())
 
     async def settle(self) -> None:
         self._is_out = False
@@ -386,7 +390,7 @@ class ConsumerMembership(Membership):
                 continue
             target_assignment = self._target
             self._hold(target_assignment)
-            if await self._say(self._request(owned=self._by_id(target_assignment))):
+            if await self._send_heartbeat(self._request(owned=self._by_id(target_assignment))):
                 self._confirmed = target_assignment
 
     async def _join(self) -> None:
@@ -395,7 +399,7 @@ class ConsumerMembership(Membership):
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
-        if await self._say(self._request(joining=joining, owned=owned_partitions)):
+        if await self._send_heartbeat(self._request(joining=joining, owned=owned_partitions)):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -431,7 +435,7 @@ class ConsumerMembership(Membership):
     def _with_epoch(self, epoch: int) -> GroupMetadata:
         return msgspec.structs.replace(self._now, generation=epoch)
 
-    async def _say(self, request: VersionedRequest) -> bool:
+    async def _send_heartbeat(self, request: VersionedRequest) -> bool:
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error in _EXPELLED:
@@ -677,7 +681,7 @@ class Joining:
                 self._beat(), name=f"heartbeats to group {self.options.group_id}"
             )
         with self._suspend_rebalance_timeout():
-            await self._settle(until, timeout_ms)
+            await self._wait_until_assigned(until, timeout_ms)
 
     def stand_still(self) -> None:
         """Send no heartbeats until the next poll, like a process that is suspended or collects
@@ -714,7 +718,7 @@ class Joining:
         finally:
             self._polled_ms = self._cluster.clock.monotonic_ms()
 
-    async def _settle(
+    async def _wait_until_assigned(
         self, until: frozenset[TopicPartition] | None, timeout_ms: float | None
     ) -> None:
         membership = self._current_membership
@@ -791,12 +795,12 @@ class GroupMember(Joining):
             RetriableError: Not answered, assigned or ended in time.
         """
         with self._suspend_rebalance_timeout():
-            await self._settle(until, timeout_ms)
+            await self._wait_until_assigned(until, timeout_ms)
             deadline = self._cluster.deadline(timeout_ms)
             positions = await self._find_positions(deadline, require_stable=stable, waits=waits)
             fetched: list[tuple[int, FetchResult]] = []
             for partition in sorted(self.positions):
-                fetched += await self._read(partition)
+                fetched += await self._read_partition(partition)
             return PollResult(positions=positions, fetched=tuple(fetched))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -878,7 +882,7 @@ class GroupMember(Joining):
         """The log start offset (auto.offset.reset=earliest)."""
         return await offset_of(self._cluster, partition, EARLIEST_TIMESTAMP)
 
-    async def _read(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
+    async def _read_partition(self, partition: TopicPartition) -> list[tuple[int, FetchResult]]:
         offsets_and_results: list[tuple[int, FetchResult]] = []
         while partition in self.positions:
             offset = self.positions[partition]
@@ -894,9 +898,9 @@ class GroupMember(Joining):
             except ClientError as error:
                 if error.error != ErrorCode.offset_out_of_range:
                     raise
-                earliest = await self._earliest(partition)
+                earliest_offset = await self._earliest(partition)
                 if partition in self.positions:
-                    self.positions[partition] = earliest
+                    self.positions[partition] = earliest_offset
                 continue
             # The member gave the partition up meanwhile: it must not deliver these records.
             if partition not in self.positions:

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from txnsim.client.group_requests import GroupMetadata, committed_topics
-from txnsim.client.requests import Row, asks
+from txnsim.client.requests import MessageRow, asks
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.types import TopicPartition
 
@@ -34,7 +34,7 @@ def join_group(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         protocol_type=CONSUMER,
-        protocols=[Row("JoinGroupRequestProtocol", name=RANGE, metadata=subscription)],
+        protocols=[MessageRow("JoinGroupRequestProtocol", name=RANGE, metadata=subscription)],
         reason=None,
     )
 
@@ -50,7 +50,9 @@ def sync_group(
         protocol_type=CONSUMER,
         protocol_name=RANGE,
         assignments=[
-            Row("SyncGroupRequestAssignment", member_id=member_id, assignment=assignment_bytes)
+            MessageRow(
+                "SyncGroupRequestAssignment", member_id=member_id, assignment=assignment_bytes
+            )
             for member_id, assignment_bytes in assignments.items()
         ],
     )
@@ -63,7 +65,7 @@ def heartbeat(group_id: str, member: GroupMetadata) -> VersionedRequest:
 
 def leave_group(group_id: str, member: GroupMetadata) -> VersionedRequest:
     """Take a member out of a classic group."""
-    leaver = Row(
+    leaver = MessageRow(
         "MemberIdentity",
         member_id=member.member_id,
         group_instance_id=member.instance_id,
@@ -104,7 +106,7 @@ def consumer_group_heartbeat(
         topic_partitions=None
         if owned is None
         else [
-            Row("TopicPartitions", topic_id=topic_id, partitions=tuple(sorted(indexes)))
+            MessageRow("TopicPartitions", topic_id=topic_id, partitions=tuple(sorted(indexes)))
             for topic_id, indexes in owned.items()
         ],
     )
@@ -151,7 +153,7 @@ def streams_group_heartbeat(
     if tasks is not None:
         partition_indexes = tuple(sorted(tasks))
         active = (
-            [Row("TaskIds", subtopology_id=PART, partitions=partition_indexes)]
+            [MessageRow("TaskIds", subtopology_id=PART, partitions=partition_indexes)]
             if partition_indexes
             else []
         )
@@ -182,8 +184,8 @@ PART: Final = "0"
 """The subtopology of our members."""
 
 
-def _topology(topics: Collection[str]) -> Row:
-    subtopology_row = Row(
+def _topology(topics: Collection[str]) -> MessageRow:
+    subtopology_row = MessageRow(
         "Subtopology",
         subtopology_id=PART,
         source_topics=tuple(sorted(topics)),
@@ -193,7 +195,7 @@ def _topology(topics: Collection[str]) -> Row:
         repartition_source_topics=(),
         copartition_groups=(),
     )
-    return Row("Topology", epoch=0, subtopologies=[subtopology_row])
+    return MessageRow("Topology", epoch=0, subtopologies=[subtopology_row])
 
 
 def offset_commit(

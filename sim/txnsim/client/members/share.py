@@ -26,7 +26,7 @@ from txnsim.client.isolation import ConsumedRecord, visible_records
 from txnsim.client.members.member import Joining
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.reactions import REFRESHING
-from txnsim.client.requests import Row, asks
+from txnsim.client.requests import MessageRow, asks
 from txnsim.client.versions import ClientApi, VersionedRequest
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
@@ -131,20 +131,20 @@ class ShareMember(Joining):
             RetriableError: Not assigned in time, or a partition has no leader.
         """
         with self._suspend_rebalance_timeout():
-            await self._settle(until, timeout_ms)
+            await self._wait_until_assigned(until, timeout_ms)
             epochs_by_leader = await self._by_leader()
             for leader in self._sessions.keys() - epochs_by_leader.keys():
                 # The request tells it that the member has nothing there any more.
                 epochs_by_leader[leader] = {}
             answers = await asyncio.gather(
                 *(
-                    self._fetch(leader, epochs, max_wait_ms)
+                    self._fetch_from_leader(leader, epochs, max_wait_ms)
                     for leader, epochs in sorted(epochs_by_leader.items())
                 )
             )
-        acquired = tuple(batch for answer in answers for batch in answer.acquired)
+        acquired_batches = tuple(batch for answer in answers for batch in answer.acquired)
         return ShareAnswers(
-            acquired=acquired, said=self._settle_lost(answer.said for answer in answers)
+            acquired=acquired_batches, said=self._settle_lost(answer.said for answer in answers)
         )
 
     def acknowledge(
@@ -202,7 +202,7 @@ class ShareMember(Joining):
             epochs_by_leader[leader.leader_id][partition] = leader.leader_epoch
         return epochs_by_leader
 
-    def _take(self, session: _ShareSession) -> list[AcknowledgedRange]:
+    def _take_acknowledgements(self, session: _ShareSession) -> list[AcknowledgedRange]:
         """Take the acknowledgements that are queued for a leader."""
         own_acknowledgements = [
             acknowledgement
@@ -246,7 +246,7 @@ class ShareMember(Joining):
             if acknowledgement.type is not Acknowledge.GAP
         )
 
-    async def _fetch(
+    async def _fetch_from_leader(
         self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> ShareAnswers:
         """Fetch once; if the session was lost meanwhile, again in a new one."""
@@ -260,7 +260,7 @@ class ShareMember(Joining):
         self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
     ) -> ShareAnswers:
         session = self._sessions.setdefault(leader_id, _ShareSession())
-        acknowledgements = [] if session.epoch == OPENING else self._take(session)
+        acknowledgements = [] if session.epoch == OPENING else self._take_acknowledgements(session)
         new_partitions, dropped_partitions = (
             epochs.keys() - session.topic_partitions,
             session.topic_partitions - epochs.keys(),
@@ -289,7 +289,7 @@ class ShareMember(Joining):
             forgotten_topics_data=_forgotten_topics(dropped_partitions, session),
             request_timeout_ms=self._cluster.settings.request_timeout_ms + max_wait_ms,
         )
-        answer = await self._ask(leader_id, session, request)
+        answer = await self._ask_leader(leader_id, session, request)
         if isinstance(answer, ErrorCode):
             is_lost = answer in _LOST_ANSWER_CODES
             failed_records = tuple(
@@ -304,20 +304,20 @@ class ShareMember(Joining):
         partition_rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
         # An answer leaves out a partition without new records.
-        acquired = tuple(
-            self._read(partition, partition_rows[partition], lock_ms, epoch)
+        acquired_batches = tuple(
+            self._read_acquired_records(partition, partition_rows[partition], lock_ms, epoch)
             if partition in partition_rows
             else AcquiredRecords(topic_partition=partition, leader_epoch=epoch)
             for partition, epoch in epochs.items()
         )
         return ShareAnswers(
-            acquired=acquired,
+            acquired=acquired_batches,
             said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
         )
 
     async def _acknowledge(self, leader_id: int) -> tuple[AcknowledgedRange, ...]:
         session = self._sessions[leader_id]
-        acknowledgements = self._take(session)
+        acknowledgements = self._take_acknowledgements(session)
         if session.epoch == OPENING:
             return _all_with_error(acknowledgements, ErrorCode.share_session_not_found)
         if not acknowledgements and session.epoch != CLOSING:
@@ -334,12 +334,14 @@ class ShareMember(Joining):
                 "AcknowledgeTopic", "AcknowledgePartition", (), acknowledgements, session
             ),
         )
-        answer = await self._ask(leader_id, session, request)
+        answer = await self._ask_leader(leader_id, session, request)
         if isinstance(answer, ErrorCode):
             return _all_with_error(acknowledgements, answer)
         return _outcomes(acknowledgements, session.rows(answer), "error_code")
 
-    async def _ask(self, leader_id: int, session: _ShareSession, request: VersionedRequest) -> Any:
+    async def _ask_leader(
+        self, leader_id: int, session: _ShareSession, request: VersionedRequest
+    ) -> Any:
         """Send a request; returns the answer, or the error after which the session has been
         replaced.
         """
@@ -357,7 +359,7 @@ class ShareMember(Joining):
         session.epoch = OPENING if session.epoch == CLOSING else session.epoch + 1
         return answer
 
-    def _read(
+    def _read_acquired_records(
         self, partition: TopicPartition, partition_row: Any, lock_ms: int, leader_epoch: int
     ) -> AcquiredRecords:
         """The acquired records of a partition; offsets without a record are acknowledged as
@@ -428,14 +430,14 @@ def _topics(
     new_partitions: Iterable[TopicPartition],
     acknowledgements: list[AcknowledgedRange],
     session: _ShareSession,
-) -> list[Row]:
+) -> list[MessageRow]:
     """Rows of a request: partitions new to the session, partitions with acknowledgements."""
-    batches: dict[TopicPartition, list[Row]] = {
+    batches: dict[TopicPartition, list[MessageRow]] = {
         topic_partition: [] for topic_partition in sorted(new_partitions)
     }
     for acknowledgement in acknowledgements:
         batches.setdefault(acknowledgement.topic_partition, []).append(
-            Row(
+            MessageRow(
                 "AcknowledgementBatch",
                 first_offset=acknowledgement.first,
                 last_offset=acknowledgement.last,
@@ -443,31 +445,33 @@ def _topics(
             )
         )
 
-    def row(topic_partition: TopicPartition) -> Row:
+    def row(topic_partition: TopicPartition) -> MessageRow:
         ordered_batches = sorted(
             batches[topic_partition], key=lambda batch: batch.fields["first_offset"]
         )
-        return Row(
+        return MessageRow(
             partition,
             partition_index=topic_partition.partition,
             acknowledgement_batches=ordered_batches,
         )
 
-    rows_by_topic: dict[str, list[Row]] = defaultdict(list)
+    rows_by_topic: dict[str, list[MessageRow]] = defaultdict(list)
     for topic_partition in batches:
         rows_by_topic[topic_partition.topic].append(row(topic_partition))
     return [
-        Row(topic, topic_id=session.ids[topic_name], partitions=partition_rows)
+        MessageRow(topic, topic_id=session.ids[topic_name], partitions=partition_rows)
         for topic_name, partition_rows in rows_by_topic.items()
     ]
 
 
-def _forgotten_topics(partitions: Iterable[TopicPartition], session: _ShareSession) -> list[Row]:
+def _forgotten_topics(
+    partitions: Iterable[TopicPartition], session: _ShareSession
+) -> list[MessageRow]:
     indexes_by_topic: dict[str, list[int]] = defaultdict(list)
     for partition in sorted(partitions):
         indexes_by_topic[partition.topic].append(partition.partition)
     return [
-        Row("ForgottenTopic", topic_id=session.ids[topic_name], partitions=tuple(indexes))
+        MessageRow("ForgottenTopic", topic_id=session.ids[topic_name], partitions=tuple(indexes))
         for topic_name, indexes in indexes_by_topic.items()
     ]
 

@@ -18,7 +18,7 @@ from uuid import UUID
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.errors import AuthenticationError, ClientError
 from txnsim.client.versions import VersionedRequest
-from txnsim.runtime.blocking_world import Line, RealWorld, playing_in, world
+from txnsim.runtime.blocking_world import BlockingConnection, RealWorld, playing_in, world
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tls import client_context
 from txnsim.runtime.wall_clock import wall_ms
@@ -54,7 +54,7 @@ class RawConnection:
         *,
         client_id: str | None = "differ",
         answer_timeout_s: float = _ANSWER_TIMEOUT_S,
-        line: Line | None = None,
+        line: BlockingConnection | None = None,
         client_instance_id: UUID | None = None,
     ) -> None:
         """Connect.
@@ -216,13 +216,13 @@ class RawConnection:
         """The next frame, or what happened instead."""
         self._socket.settimeout(self._answer_timeout_s if timeout_s is None else timeout_s)
         try:
-            length_bytes = self._read(4)
+            length_bytes = self._read_bytes(4)
             if len(length_bytes) < 4:
                 return NoAnswer.CLOSED
             frame_length = struct.unpack(">i", length_bytes)[0]
             if frame_length > _FRAME_BYTES_MAX:
                 return NoAnswer.CLOSED  # no broker of Kafka's: nothing behind it can be read
-            frame = self._read(frame_length)
+            frame = self._read_bytes(frame_length)
         except TimeoutError:
             return NoAnswer.SILENT
         except ConnectionError:
@@ -235,7 +235,7 @@ class RawConnection:
         """
         return self.receive_frame(timeout_s=_SILENCE_S)
 
-    def _read(self, byte_count: int) -> bytes:
+    def _read_bytes(self, byte_count: int) -> bytes:
         pieces = []
         while byte_count > 0:
             piece = self._socket.recv(min(byte_count, _PIECE_BYTES_MAX))
@@ -260,7 +260,7 @@ class _SecuredWorld(RealWorld):
         self._security = security
         self._tls = client_context(security.tls) if security.protocol.has_tls else None
 
-    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+    def connect(self, host: str, port: int, *, timeout_s: float) -> BlockingConnection:
         """Open a connection.
 
         Raises:
@@ -278,9 +278,9 @@ class _SecuredWorld(RealWorld):
         except BaseException:
             socket_line.close()
             raise
-        return cast("Line", socket_line)
+        return cast("BlockingConnection", socket_line)
 
-    def _log_in(self, socket_line: Line, address: str) -> None:
+    def _log_in(self, socket_line: BlockingConnection, address: str) -> None:
         login = Authentication(self._security, now_ms=wall_ms(), nonce=random_hex())
         raw_connection = RawConnection(address, line=socket_line)
         request: VersionedRequest | None = login.handshake()

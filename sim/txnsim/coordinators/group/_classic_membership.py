@@ -77,7 +77,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
             group = shard.classic_or_new(command.group_id, now_ms=self.clock.now_ms())
         if not isinstance(group, ClassicGroup):
             return JoinReply(error=ErrorCode.inconsistent_group_protocol)
-        waiter, pending_answer = self._wait()
+        waiter, pending_answer = self._add_waiter()
         effects = self.protocol.join(
             group,
             command,
@@ -94,7 +94,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(command.group_id)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return SyncReply(error=ErrorCode.unknown_member_id)
-        waiter, pending_answer = self._wait()
+        waiter, pending_answer = self._add_waiter()
         effects = self.protocol.sync(group, command, waiter=waiter)
         self._carry_out(shard, command.group_id, effects)
         reply: SyncReply | None = await pending_answer
@@ -187,17 +187,17 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     def _carry_out_effect(self, shard: GroupShard, effect: Effect) -> None:
         match effect:
             case AnswerWaiter():
-                self._answer(effect.waiter, effect.reply)
+                self._answer_waiter(effect.waiter, effect.reply)
             case TimerSet():
-                self.timers.arm(shard, effect, self._fire)
+                self.timers.arm(shard, effect, self._on_due_timers)
             case TimerCancelled():
                 self.timers.disarm(shard, effect)
             case RecordsToAppend():
-                self._write(shard, effect)
+                self._write_records(shard, effect)
             case _:
                 assert_never(effect)
 
-    def _write(self, shard: GroupShard, effect: RecordsToAppend) -> None:
+    def _write_records(self, shard: GroupShard, effect: RecordsToAppend) -> None:
         applied = AppliedRecords(records=effect.records)
         operation = GroupWrite(
             writes=self.writes,
@@ -232,7 +232,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
                 return
             case NewGroupStored():
                 if error:
-                    self._answer(after_write.waiter, JoinReply(error=error))
+                    self._answer_waiter(after_write.waiter, JoinReply(error=error))
                 return
             case AssignmentStored() | StaticMemberStored():
                 group = shard.groups.get(after_write.group_id)
@@ -249,13 +249,13 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     # Waiters
 
-    def _wait(self) -> tuple[Waiter, Pending[Any]]:
+    def _add_waiter(self) -> tuple[Waiter, Pending[Any]]:
         self._waiter_last += 1
         pending_answer: Pending[Any] = Pending(self.tasks)
         self._waiting_answers[self._waiter_last] = pending_answer
         return self._waiter_last, pending_answer
 
-    def _answer(self, waiter: Waiter, reply: JoinReply | SyncReply | None) -> None:
+    def _answer_waiter(self, waiter: Waiter, reply: JoinReply | SyncReply | None) -> None:
         pending_answer = self._waiting_answers.pop(waiter, None)
         if pending_answer is not None:
             pending_answer.resolve(reply)
@@ -265,13 +265,13 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         for member in group.members.values():
             if member.awaiting_join is not None:
                 reply = JoinReply(error=error, member_id=member.member_id)
-                self._answer(member.awaiting_join, reply)
+                self._answer_waiter(member.awaiting_join, reply)
             if member.awaiting_sync is not None:
-                self._answer(member.awaiting_sync, SyncReply(error=error))
+                self._answer_waiter(member.awaiting_sync, SyncReply(error=error))
 
     # Timers
 
-    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+    def _on_due_timers(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         group_id = timers[0].group_id
         group = shard.groups.get(group_id)
         if not self.is_current(shard) or not isinstance(group, ClassicGroup):

@@ -319,24 +319,24 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         for effect in effects:
             match effect:
                 case TimerSet():
-                    self.timers.arm(shard, effect, self._fire)
+                    self.timers.arm(shard, effect, self._on_due_timers)
                 case TimerCancelled():
                     self.timers.disarm(shard, effect)
                 case ResolveRegexes():
-                    self.tasks.soon(partial(self._resolve, shard, group_id, effect))
+                    self.tasks.soon(partial(self._resolve_regexes, shard, group_id, effect))
                 case RunAssignor():
                     self.tasks.soon(partial(self._run_assignor, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
-    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+    def _on_due_timers(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         group_id = timers[0].group_id
 
         def remove_late_members(group: ConsumerGroup) -> ConsumerOutcome:
             return self.protocol.remove_late_members(group, timers, image=self.image())
 
         operation = self._unawaited_operation(shard, group_id, remove_late_members)
-        self.timers.write(operation, timers, self._fire)
+        self.timers.write(operation, timers, self._on_due_timers)
 
     def _run_assignor(self, shard: GroupShard, group_id: str, effect: RunAssignor) -> None:
         """Write the targets of a group's members, where no request waits for them. If the log
@@ -355,7 +355,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
                 name="group.assignor",
             )
 
-    def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
+    def _resolve_regexes(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         image = self.image()
         steps = matching_topics(effect.regexes, image=image, may_describe=effect.may_describe)
         self.tasks.drive(
@@ -395,9 +395,11 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         """Write what regular expressions match, or what an assignor came to. If the log refuses it,
         the next heartbeat asks for it again.
         """
-        appended = await operation.run()
-        if isinstance(appended, Rejection):
-            _log.warning("group.write-refused", group=operation.group_id, reason=appended.reason)
+        append_outcome = await operation.run()
+        if isinstance(append_outcome, Rejection):
+            _log.warning(
+                "group.write-refused", group=operation.group_id, reason=append_outcome.reason
+            )
 
     def _unawaited_operation(
         self,

@@ -86,7 +86,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                 return
             old_timer.cancel()
         group_timers[key] = self.clock.call_later(
-            timer.delay_ms, partial(self._fire, shard, timer, key, on_fire)
+            timer.delay_ms, partial(self._fire_timer, shard, timer, key, on_fire)
         )
 
     def has_timer(self, shard: GroupShard, kind: TimerKind, group_id: str) -> bool:
@@ -157,19 +157,19 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                     operation.shard, msgspec.structs.replace(timer, delay_ms=RETRY_MS), on_fire
                 )
 
-    def _fire(
+    def _fire_timer(
         self, shard: GroupShard, timer: TimerSet, key: _TimerKey, on_fire: OnDueTimers
     ) -> None:
         partition_and_group = shard.partition, timer.group_id
         if self.lines.is_busy(*partition_and_group):
-            if self._wait(self._behind, shard, timer, key, on_fire):
+            if self._queue_timer(self._behind, shard, timer, key, on_fire):
                 self.tasks.drive(
                     self._run_waiting_timers(partition_and_group), ignore_end, name="group.timers"
                 )
             return
         if self._late_timers or self._run_count >= TURN_TIMERS:
             is_first = not self._late_timers
-            self._wait(self._late_timers, shard, timer, key, on_fire)
+            self._queue_timer(self._late_timers, shard, timer, key, on_fire)
             if is_first:
                 self.tasks.drive(self._run_late_timers(), ignore_end, name="group.timers")
             return
@@ -191,7 +191,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     # Those that wait
 
-    def _wait(
+    def _queue_timer(
         self,
         queue: _TimerQueue,
         shard: GroupShard,

@@ -73,10 +73,10 @@ class GroupWrite(WriteOperation[DecisionT, EncodedRecords], frozen=True, kw_only
             The decision that has taken effect; or why there is none. An error of the replication
             is a rejection, too, although the decision has taken effect.
         """
-        appended = await self.run(pace)
-        if isinstance(appended, Rejection):
-            return appended
-        decision, last_offset = appended
+        append_outcome = await self.run(pace)
+        if isinstance(append_outcome, Rejection):
+            return append_outcome
+        decision, last_offset = append_outcome
         if last_offset is None:
             return decision
         error = await self.writes.writer.wait_for_commit(self.shard, last_offset)

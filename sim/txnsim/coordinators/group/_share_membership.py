@@ -137,7 +137,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
         """
         if pace is not None:
             command = await with_names(command, pace)
-        outcome = await self._write(
+        outcome = await self._write_decision(
             shard,
             command.group_id,
             lambda: self._decide(shard, command),
@@ -266,7 +266,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return group
             return alter_offsets(group, topics, image=self.image(), now_ms=self.clock.now_ms())
 
-        alteration = await self._write(shard, group_id, decide)
+        alteration = await self._write_decision(shard, group_id, decide)
         if isinstance(alteration, Rejection):
             return alteration
         negative_key = next(
@@ -315,7 +315,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 group, topic_names, image=self.image(), now_ms=self.clock.now_ms()
             )
 
-        deletion = await self._write(shard, group_id, decide)
+        deletion = await self._write_decision(shard, group_id, decide)
         if isinstance(deletion, Rejection):
             return deletion
         errors_by_topic: dict[uuid.UUID, int] = {}
@@ -360,7 +360,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return ShareDeletion()
             return delete_all_topics(group, image=self.image(), now_ms=self.clock.now_ms())
 
-        deletion = await self._write(shard, group_id, decide)
+        deletion = await self._write_decision(shard, group_id, decide)
         if isinstance(deletion, Rejection):
             return deletion
         answers = await self._ask_coordinators(self.coordinators.delete, deletion.states_to_delete)
@@ -461,9 +461,9 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                     break
                 slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
                 decide = partial(self._decide_to_forget, shard, slice_of_groups, topic_ids)
-                appended = await self._operation(shard, "", decide).run()
-                if isinstance(appended, Rejection):
-                    _log.warning("group.write-refused", group="", reason=appended.reason)
+                append_outcome = await self._operation(shard, "", decide).run()
+                if isinstance(append_outcome, Rejection):
+                    _log.warning("group.write-refused", group="", reason=append_outcome.reason)
                 await rest_where_due(pace, len(slice_of_groups))
 
     def _decide_to_forget(
@@ -507,7 +507,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
 
     # Writing
 
-    async def _write(
+    async def _write_decision(
         self,
         shard: GroupShard,
         group_id: str,
@@ -557,7 +557,7 @@ class ShareGroups(msgspec.Struct, kw_only=True, eq=False):
                 return _AnswerOutcome()
             return _AnswerOutcome(records=decide(group))
 
-        outcome = await self._write(shard, group_id, decided)
+        outcome = await self._write_decision(shard, group_id, decided)
         return outcome if isinstance(outcome, Rejection) else None
 
 

@@ -191,12 +191,12 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             self.rebalance_count += outcome.is_rebalance
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
-                self.timers.arm(shard, effect, self._fire)
+                self.timers.arm(shard, effect, self._on_due_timers)
             else:
                 self.timers.disarm(shard, effect)
         return last_offset
 
-    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+    def _on_due_timers(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         """Handle expired sessions, revocations or the delay of a first assignment."""
         for timer in timers:
             pace: Pace | None = None
@@ -211,7 +211,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                 case _:
                     assert_never(timer.kind)
             operation = self._operation(shard, timer.group_id, decide_in_steps)
-            self.timers.write(operation, (timer,), self._fire, pace=pace)
+            self.timers.write(operation, (timer,), self._on_due_timers, pace=pace)
 
     def _remove_late_member(
         self, shard: GroupShard, timer: TimerSet
@@ -242,7 +242,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
                 self.trace.trace_load(shard, group.group_id)
                 for timer in tuple(self.protocol.timers_after_load(group)):
                     if timer.member_id in group.members:
-                        self.timers.arm(shard, timer, self._fire)
+                        self.timers.arm(shard, timer, self._on_due_timers)
                     yield 1
 
     # Internal topics

@@ -117,32 +117,32 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        appended = self.log.append(shard.partition, batch, guard=guard)
-        if isinstance(appended, Rejection):
-            error = coordinator_error(appended.error)
-            if appended.error in _TOO_LARGE_ERRORS:
+        append_outcome = self.log.append(shard.partition, batch, guard=guard)
+        if isinstance(append_outcome, Rejection):
+            error = coordinator_error(append_outcome.error)
+            if append_outcome.error in _TOO_LARGE_ERRORS:
                 error = self._too_large_error(shard, records)
-            return Rejection(error=error, reason=appended.reason)
+            return Rejection(error=error, reason=append_outcome.reason)
         if takes_effect:
             txn_producer_id = None if producer_id == NO_PRODUCER_ID else producer_id
             high_watermark = self.log.high_watermark_of(shard.partition)
             if isinstance(records[0], OffsetCommitted):
                 shard.apply_commits(
                     records,  # type: ignore[arg-type] # nothing else is in a batch of commits
-                    base_offset=appended.base_offset,
+                    base_offset=append_outcome.base_offset,
                     producer_id=txn_producer_id,
                     high_watermark=high_watermark,
                 )
             else:
-                for record_offset, record in enumerate(records, appended.base_offset):
+                for record_offset, record in enumerate(records, append_outcome.base_offset):
                     shard.apply(
                         record,
                         record_offset=record_offset,
                         producer_id=txn_producer_id,
                         high_watermark=high_watermark,
                     )
-        shard.end_offset = appended.last_offset + 1
-        return appended.last_offset
+        shard.end_offset = append_outcome.last_offset + 1
+        return append_outcome.last_offset
 
     def _encode_within_limit(
         self, shard: GroupShard, records: Sequence[GroupRecord]

@@ -52,9 +52,9 @@ from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,
     DeleteOffsets,
+    FetchedPosition,
     FetchOffsets,
     PartitionErrors,
-    Position,
 )
 from txnsim.group.offset_machine import (
     PENDING_MAX,
@@ -332,8 +332,8 @@ class GroupCoordinator:
             self._group_timers.forget(shard, group_id)
             return self._writer.append(shard, records)
 
-        appended = await self._deletion(shard, group_id, decide, append).run()
-        return appended if isinstance(appended, Rejection) else None
+        append_outcome = await self._deletion(shard, group_id, decide, append).run()
+        return append_outcome if isinstance(append_outcome, Rejection) else None
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
         """Answer SyncGroup; None if it will never be answered."""
@@ -497,7 +497,7 @@ class GroupCoordinator:
             self.trace.pending(shard, command, producer, decision.reply)
         return decision.reply
 
-    async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
+    async def fetch(self, command: FetchOffsets) -> tuple[FetchedPosition, ...] | Rejection:
         """OffsetFetch. A request for stable positions waits until all requested positions are
         replicated.
         """
@@ -589,17 +589,17 @@ class GroupCoordinator:
 
     # Transactions
 
-    def owns(self, partition: int) -> bool:
+    def owns(self, partition_index: int) -> bool:
         """Whether the partition is loaded here. Before that no transaction may end on it, or its
         positions would be lost (KAFKA-17507).
         """
-        return partition in self._ownership.owned
+        return partition_index in self._ownership.owned
 
-    def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
+    def marker_written(self, partition_index: int, marker: TxnMarker, offset: int) -> None:
         """Complete a transaction on a partition: its pending positions become the groups' positions
         (commit), or are dropped (abort).
         """
-        shard = self._ownership.owned[partition]
+        shard = self._ownership.owned[partition_index]
         self.trace.trace_decision(shard, marker)
         shard.apply_marker(
             marker.producer_id,
@@ -610,36 +610,38 @@ class GroupCoordinator:
 
     # Loading
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+    def begin_load(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """Start loading a partition that this broker leads now; until it is loaded, its groups
         answer COORDINATOR_LOAD_IN_PROGRESS (14).
         """
-        self._release_shard(self._ownership.begin_load(partition, coordinator_epoch))
+        self._release_shard(self._ownership.begin_load(partition_index, coordinator_epoch))
 
     def read(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
         """Read the log and own its groups; False if this load was cancelled meanwhile. Each step
         yields how many records it has read.
         """
         shard = GroupShard(
-            partition=partition, coordinator_epoch=coordinator_epoch, release_rules=self._rules
+            partition=partition_index,
+            coordinator_epoch=coordinator_epoch,
+            release_rules=self._rules,
         )
         yield from shard.read(batches)
         if not self._ownership.finish_load(shard):
             return False
         if shard.load_problem is not None:
             self.load_problems_total += 1
-            _log.error("group.load-stopped", partition=partition, problem=shard.load_problem)
+            _log.error("group.load-stopped", partition=partition_index, problem=shard.load_problem)
         yield from self.members.load(shard)
         yield from self.consumers.load(shard)
         yield from self.shares.load(shard)
         yield from self.streams.load(shard)
         return True
 
-    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+    def unload(self, partition_index: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Give up a partition; arguments as for ``Ownership.unload``."""
-        self._release_shard(self._ownership.unload(partition, epoch))
+        self._release_shard(self._ownership.unload(partition_index, epoch))
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Delete the positions on deleted topics (name -> id), and their share state."""
@@ -744,11 +746,11 @@ class GroupCoordinator:
             lambda: _Deletion(records=decide()),
             lambda _, records: self._append_cleanup(shard, records),
         )
-        appended = await operation.run()
-        if isinstance(appended, Rejection):
-            self._note_cleanup(shard, appended)
+        append_outcome = await operation.run()
+        if isinstance(append_outcome, Rejection):
+            self._note_cleanup(shard, append_outcome)
             return 0
-        return len(appended[0].records)
+        return len(append_outcome[0].records)
 
     def _deletion(
         self,

@@ -333,10 +333,10 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        written = await self._write_operation(operation, shard, command).run(pace)
-        if isinstance(written, Rejection):
-            return shard, operation.fail(command, written.error, written.reason), None
-        decision, _ = written
+        write_outcome = await self._write_operation(operation, shard, command).run(pace)
+        if isinstance(write_outcome, Rejection):
+            return shard, operation.fail(command, write_outcome.error, write_outcome.reason), None
+        decision, _ = write_outcome
         return shard, decision.reply, self._replication_of(shard)
 
     def _write_operation(
@@ -388,13 +388,15 @@ class ShareCoordinator:
         else:
             records, state_after = prepared, None
             batch = encode_batch(records, now_ms=self._clock.now_ms())
-        appended = self._log.append(shard.partition, batch)
-        if isinstance(appended, Rejection):
-            return appended
+        append_outcome = self._log.append(shard.partition, batch)
+        if isinstance(append_outcome, Rejection):
+            return append_outcome
         for index, record in enumerate(records):
-            shard.apply(record, record_offset=appended.base_offset + index, new_state=state_after)
-        shard.last_appended_offset = appended.last_offset
-        return appended.last_offset
+            shard.apply(
+                record, record_offset=append_outcome.base_offset + index, new_state=state_after
+            )
+        shard.last_appended_offset = append_outcome.last_offset
+        return append_outcome.last_offset
 
     def _replication_of(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
         """The wait until all that this coordinator has written to the partition is replicated."""
@@ -409,18 +411,18 @@ class ShareCoordinator:
 
     # Loading
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+    def begin_load(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """Start loading a partition that this broker leads now."""
-        self._ownership.begin_load(partition, coordinator_epoch)
+        self._ownership.begin_load(partition_index, coordinator_epoch)
 
     def read(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
         """Read the log and own its states; False if this load was cancelled meanwhile. Each step
         yields how many records it has read.
         """
         shard = ShareStateShard(
-            partition=partition,
+            partition=partition_index,
             coordinator_epoch=coordinator_epoch,
             rules=self._rules,
             updates_per_snapshot=(
@@ -432,13 +434,13 @@ class ShareCoordinator:
             return False
         if shard.load_problem is not None:
             self.load_problems_total += 1
-            _log.error("share.load-stopped", partition=partition, problem=shard.load_problem)
+            _log.error("share.load-stopped", partition=partition_index, problem=shard.load_problem)
         return True
 
-    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+    def unload(self, partition_index: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Give up a partition; arguments as for ``Ownership.unload``."""
-        self._pruned.pop(partition, None)
-        self._ownership.unload(partition, epoch)
+        self._pruned.pop(partition_index, None)
+        self._ownership.unload(partition_index, epoch)
 
     # Upkeep
 
@@ -504,12 +506,14 @@ class ShareCoordinator:
             if not self._ownership.is_current(shard):
                 continue
             for decide in decisions_of(shard):
-                written = await self._upkeep(shard, decide).run()
-                refusal = written if isinstance(written, Rejection) else None
+                write_outcome = await self._upkeep(shard, decide).run()
+                refusal = write_outcome if isinstance(write_outcome, Rejection) else None
                 self._note_upkeep(shard, refusal)
-                if isinstance(written, Rejection):
+                if isinstance(write_outcome, Rejection):
                     break
-                await rest_where_due(pace, 1 + _ELEMENTS_PER_COMMAND * len(written[0].records))
+                await rest_where_due(
+                    pace, 1 + _ELEMENTS_PER_COMMAND * len(write_outcome[0].records)
+                )
                 if not self._ownership.is_current(shard):
                     break
 

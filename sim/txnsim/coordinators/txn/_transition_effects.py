@@ -443,7 +443,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             if deleted_partitions or not partitions:
                 self._settle_deleted_partitions(debt, deleted_partitions)
         for batch in self.queue.take_batches():
-            self._send(batch)
+            self._send_markers(batch)
         if self.queue.leader_unknown:
             for debt, leaderless_partitions in self.queue.leader_unknown:
                 first_leaderless = min(leaderless_partitions)
@@ -478,9 +478,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 rule="sent.no-leader",
                 reason="it has no leader, and counts as deleted",
             )
-        self._settle(owned_partition, debt, deleted_partitions, self.clock.now_ms())
+        self._remove_from_debt(owned_partition, debt, deleted_partitions, self.clock.now_ms())
 
-    def _send(self, batch: MarkerBatch) -> None:
+    def _send_markers(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed_markers)
         sent_events: dict[Debt, int] = {}
         if self.tracer.on:
@@ -616,11 +616,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._retry_counts[transactional_id] = self._retry_counts.get(transactional_id, 0) + 1
             self._note_retry(outcome, broker_id)
             self._flush_later(RETRY_PAUSE_MS)
-        self._settle(owned_partition, debt, outcome.written_partitions, now_ms)
+        self._remove_from_debt(owned_partition, debt, outcome.written_partitions, now_ms)
         if self.tracer.on:
             self.tracer.caused_by(old_cause)
 
-    def _settle(
+    def _remove_from_debt(
         self,
         owned_partition: OwnedPartition,
         debt: Debt,

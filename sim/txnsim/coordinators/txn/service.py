@@ -507,17 +507,19 @@ class TransactionCoordinator:
 
     # Loading
 
-    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+    def begin_load(self, partition_index: int, coordinator_epoch: CoordinatorEpoch) -> None:
         """Start loading a partition that this broker leads now; until it is loaded, its ids answer
         COORDINATOR_LOAD_IN_PROGRESS (14).
         """
-        self._markers.drop(partition)
-        owned_partition = self._ownership.begin_load(partition, coordinator_epoch)
+        self._markers.drop(partition_index)
+        owned_partition = self._ownership.begin_load(partition_index, coordinator_epoch)
         if owned_partition is not None and self._tracer.on:
-            tracing.trace_unload(self._tracer, owned_partition.node, partition, coordinator_epoch)
+            tracing.trace_unload(
+                self._tracer, owned_partition.node, partition_index, coordinator_epoch
+            )
 
     def read(
-        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+        self, partition_index: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
     ) -> Generator[int, None, bool]:
         """Read the log, own its entries, and send the markers of prepared transactions again. Each
         step yields how many records it has read.
@@ -540,16 +542,18 @@ class TransactionCoordinator:
                 for transactional_id, txn in entries.items()
             }
         owned_partition = OwnedPartition(
-            partition=partition,
+            partition=partition_index,
             coordinator_epoch=coordinator_epoch,
-            node=self._ownership.node(partition),
+            node=self._ownership.node(partition_index),
             entries=entries,
         )
         if not self._ownership.finish_load(owned_partition):
             return False
         if loaded_log.read_error is not None:
             self.load_problems_total += 1
-            _log.error("txn.load.incomplete", partition=partition, problem=loaded_log.read_error)
+            _log.error(
+                "txn.load.incomplete", partition=partition_index, problem=loaded_log.read_error
+            )
         if self._tracer.on:
             tracing.trace_load(self._tracer, owned_partition)
             if loaded_log.read_error is not None:
@@ -562,18 +566,18 @@ class TransactionCoordinator:
                 self._markers.owe(owned_partition, txn.transactional_id, now_ms, is_load=True)
         return True
 
-    def unload(self, partition: int, epoch: int | None = None) -> None:
+    def unload(self, partition_index: int, epoch: int | None = None) -> None:
         """Stop being the coordinator of a partition.
 
         Args:
-            partition: Partition of ``__transaction_state``.
+            partition_index: Partition of ``__transaction_state``.
             epoch: Leader epoch under which this broker is a follower now; None if the replica was
                 deleted.
         """
-        self._markers.drop(partition)
-        owned_partition = self._ownership.unload(partition, epoch)
+        self._markers.drop(partition_index)
+        owned_partition = self._ownership.unload(partition_index, epoch)
         if owned_partition is not None and self._tracer.on:
-            tracing.trace_unload(self._tracer, owned_partition.node, partition, epoch)
+            tracing.trace_unload(self._tracer, owned_partition.node, partition_index, epoch)
 
     def leaders_changed(self) -> None:
         """Route markers without a known leader at once instead of after the pause."""
@@ -737,12 +741,12 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     def start(self) -> None:
         """Arm both timers; each first runs after one interval."""
         settings = self.settings
-        self._arm(
+        self._arm_scan(
             "transaction-timeouts",
             settings.transaction_abort_timed_out_cleanup_interval_ms,
             lambda: self._scan(self._timeouts(), "timeouts"),
         )
-        self._arm(
+        self._arm_scan(
             "transactional-id-expiration",
             settings.transaction_remove_expired_cleanup_interval_ms,
             lambda: self._scan(self._expiries(), "expiries"),
@@ -754,8 +758,8 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             timer.cancel()
         self._timers.clear()
 
-    def _arm(self, scan_name: str, interval_ms: int, run_scan: Callable[[], object]) -> None:
-        arm_again = partial(self._arm, scan_name, interval_ms, run_scan)
+    def _arm_scan(self, scan_name: str, interval_ms: int, run_scan: Callable[[], object]) -> None:
+        arm_again = partial(self._arm_scan, scan_name, interval_ms, run_scan)
 
         def due() -> None:
             arm_again()
@@ -838,10 +842,12 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
             else:
                 owned_partition.entries[transactional_id] = withdraw(txn, tombstone)
 
-    def _note_result(self, error: ErrorCode, tombstones: list[Tombstone], partition: int) -> None:
+    def _note_result(
+        self, error: ErrorCode, tombstones: list[Tombstone], partition_index: int
+    ) -> None:
         """Log once that ids can't expire; each scan tries again."""
         if error != ErrorCode.none:
-            partition_text = f"partition {partition} of {TRANSACTION_STATE_TOPIC}"
+            partition_text = f"partition {partition_index} of {TRANSACTION_STATE_TOPIC}"
             self._unexpired.note_failure(
                 tombstones[0].transactional_id,
                 error.name.upper(),

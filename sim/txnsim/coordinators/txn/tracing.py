@@ -170,9 +170,9 @@ def trace_load(tracer: Tracer, owned_partition: OwnedPartition) -> None:
     tracer.emit("txn.load", owned_partition.node, data=event_data)
 
 
-def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
+def trace_unload(tracer: Tracer, node: str, partition_index: int, epoch: int | None) -> None:
     """Trace that a partition of the transaction log was unloaded."""
-    event_data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
+    event_data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition_index}"}
     if epoch is not None:
         event_data["coordinator_epoch"] = epoch
     tracer.emit("txn.unload", node, data=event_data)

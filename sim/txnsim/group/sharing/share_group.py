@@ -17,7 +17,7 @@ from typing import ClassVar, Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._member_counts import Tally
+from txnsim.group._member_counts import MemberTally
 from txnsim.group.consumer_group import LEFT_EPOCH, first_epoch
 from txnsim.group.consumer_records import (
     DeletingTopic,
@@ -76,7 +76,7 @@ class ShareGroup:
         self.assigned_at_ms = 0
         """When the last target assignment was computed; 0 if none counts."""
         self.members: dict[str, ShareGroupMember] = {}
-        self.tally = Tally()
+        self.tally = MemberTally()
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.knows_topics = False
         """Whether a record of initialised topics was written, even an empty one."""

@@ -148,9 +148,9 @@ class JavaQueue(Generic[T]):
         heap, load, index = self._heap, entry[0], 0
         size = len(heap)
         while (child := 2 * index + 1) < size:
-            right = child + 1
-            if right < size and heap[child][0] > heap[right][0]:
-                child = right
+            right_child = child + 1
+            if right_child < size and heap[child][0] > heap[right_child][0]:
+                child = right_child
             if load <= heap[child][0]:
                 break
             heap[index] = heap[child]

@@ -199,7 +199,7 @@ class StreamsGroup:
         return None
 
     def _check_commit_epoch(
-        self, member: StreamsGroupMember, generation: int, topic: str, partition: int
+        self, member: StreamsGroupMember, generation: int, topic: str, partition_index: int
     ) -> Rejection | None:
         """The error if a member at an older epoch may not commit there."""
         if self.topology is None:
@@ -207,7 +207,7 @@ class StreamsGroup:
         subtopology = self.topology.reader_of(topic)
         if subtopology is None:
             return _stale_epoch(f"Topic {topic} is not in the topology.")
-        task, task_text = (subtopology, partition), f"{subtopology}-{partition}"
+        task, task_text = (subtopology, partition_index), f"{subtopology}-{partition_index}"
         since_epoch = member.assigned.active.get(task, member.pending_revocation.active.get(task))
         if since_epoch is None:
             return _stale_epoch(

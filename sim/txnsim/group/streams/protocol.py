@@ -68,9 +68,9 @@ from txnsim.group.streams.tasks import (
 )
 from txnsim.group.streams.topology import (
     ConfiguredTopology,
-    Status,
     StatusMessage,
     Topology,
+    TopologyStatus,
     build_topology,
     configure,
 )
@@ -505,7 +505,7 @@ class _Heartbeat:
                 f"The member's topology epoch {member.topology_epoch} is behind the group's "
                 f"topology epoch {topology.epoch}."
             )
-            self._statuses.append((Status.STALE_TOPOLOGY, status_text))
+            self._statuses.append((TopologyStatus.STALE_TOPOLOGY, status_text))
 
     def _configure_topology(self, topology: Topology) -> tuple[ConfiguredTopology, int] | Rejection:
         """The topology configured for the image's topics, and the metadata hash."""
@@ -646,7 +646,7 @@ class _Heartbeat:
 
     def _report_delay(self, cause: str) -> None:
         status_text = f"Assignment delayed due to the configured {cause}."
-        self._statuses.append((Status.ASSIGNMENT_DELAYED, status_text))
+        self._statuses.append((TopologyStatus.ASSIGNMENT_DELAYED, status_text))
 
     def _reconcile(
         self, updated_member: StreamsGroupMember, assigned_epoch: int, tasks: Tasks
@@ -715,7 +715,7 @@ class _Heartbeat:
                 f"Streams group member {requester_id} encountered a fatal error and requested a "
                 "shutdown for the entire application."
             )
-            self._statuses.append((Status.SHUTDOWN_APPLICATION, status_text))
+            self._statuses.append((TopologyStatus.SHUTDOWN_APPLICATION, status_text))
         required_tags = [
             tag.strip() for tag in dict(self._configs.assignor).get(RACK_TAGS, "").split(",")
         ]
@@ -730,7 +730,7 @@ class _Heartbeat:
                 f"[{', '.join(missing_tags)}]. Configure them via 'client.tag.<tagKey>' in your "
                 "Streams config."
             )
-            self._statuses.append((Status.MISSING_CLIENT_TAGS, status_text))
+            self._statuses.append((TopologyStatus.MISSING_CLIENT_TAGS, status_text))
 
     def _endpoints(
         self, reconciled_member: StreamsGroupMember, configured_topology: ConfiguredTopology

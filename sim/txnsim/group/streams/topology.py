@@ -20,7 +20,7 @@ from txnsim.group.streams._java_order import java_order
 from txnsim.metadata.image import ClusterImage
 
 
-class Status(IntEnum):
+class TopologyStatus(IntEnum):
     """Conditions of a group that a heartbeat reports; the value is the code on the wire."""
 
     STALE_TOPOLOGY = 0
@@ -32,7 +32,7 @@ class Status(IntEnum):
     MISSING_CLIENT_TAGS = 6
 
 
-StatusMessage = tuple[Status, str]
+StatusMessage = tuple[TopologyStatus, str]
 """A status and its message."""
 
 
@@ -204,7 +204,10 @@ def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured
     )
     if absent_topics:
         raise _WrongTopicsError(
-            (Status.MISSING_SOURCE_TOPICS, f"Source topics {_summary(absent_topics)} are missing.")
+            (
+                TopologyStatus.MISSING_SOURCE_TOPICS,
+                f"Source topics {_summary(absent_topics)} are missing.",
+            )
         )
     partition_counts = _PartitionCounts(image)
     partition_counts.own |= _repartition_counts(subtopologies, partition_counts)
@@ -237,7 +240,7 @@ def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured
         },
         missing=missing_topics,
         problem=(
-            Status.MISSING_INTERNAL_TOPICS,
+            TopologyStatus.MISSING_INTERNAL_TOPICS,
             f"Internal topics are missing: {_summary(missing_topics)}",
         )
         if missing_topics
@@ -472,7 +475,7 @@ def _summary(topic_names: Collection[str]) -> str:
 
 
 def _wrongly_partitioned(message_text: str) -> StatusMessage:
-    return Status.INCORRECTLY_PARTITIONED_TOPICS, message_text
+    return TopologyStatus.INCORRECTLY_PARTITIONED_TOPICS, message_text
 
 
 def _invalid_topology(reason: str) -> Rejection:

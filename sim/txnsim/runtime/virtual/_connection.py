@@ -137,9 +137,9 @@ class VirtualTransport(asyncio.Transport):
         """Tell the protocol that it is connected, then deliver what has arrived."""
         self._protocol = protocol
         self.context = context.copy()
-        self._loop.call_soon(self._begin, context=self.context)
+        self._loop.call_soon(self._connect_protocol, context=self.context)
 
-    def _begin(self) -> None:
+    def _connect_protocol(self) -> None:
         self._protocol.connection_made(self)
         self._started = True
         self._pump()
@@ -282,20 +282,20 @@ class VirtualTransport(asyncio.Transport):
         if not self._closing:
             if not self._eof_sent:
                 self._pipe.send(_Signal.EOF)
-            self._end(None)
+            self._close_with(None)
 
     def abort(self) -> None:
         """Close at once; the other end gets a reset."""
         if not self._closing:
             self._pipe.send(_Signal.RESET)
-            self._end(None)
+            self._close_with(None)
 
     def lose(self, error: Exception) -> None:
         """End this transport: the connection broke."""
         if not self._closing:
-            self._end(error)
+            self._close_with(error)
 
-    def _end(self, error: Exception | None) -> None:
+    def _close_with(self, error: Exception | None) -> None:
         self._closing = True
         for item in self._inbox:
             if isinstance(item, bytes):

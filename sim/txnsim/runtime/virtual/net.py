@@ -75,7 +75,7 @@ class VirtualNet:
         host = _ALIASES.get(host, host)
         if port == 0:
             port = self._free_port()
-        elif self._find(host, port) or (host == _WILDCARD and self._port_taken(port)):
+        elif self._find_server(host, port) or (host == _WILDCARD and self._port_taken(port)):
             raise OSError(errno.EADDRINUSE, f"{host_and_port(host, port)} is in use")
         server = VirtualServer(self, self._loop, factory, (host, port))
         self._servers[host, port] = server
@@ -94,7 +94,7 @@ class VirtualNet:
         latency_rng = self._rng.stream(f"net.connection.{connection_number}")
         host = _ALIASES.get(host, host)
         await self._pass_time(latency_rng)
-        server = self._find(host, port)
+        server = self._find_server(host, port)
         if server is None:
             raise ConnectionRefusedError(
                 errno.ECONNREFUSED, f"no listener on {host_and_port(host, port)}"
@@ -121,7 +121,7 @@ class VirtualNet:
         """Remove the listener of ``server``."""
         self._servers.pop(server.address, None)
 
-    def _find(self, host: str, port: int) -> VirtualServer | None:
+    def _find_server(self, host: str, port: int) -> VirtualServer | None:
         return self._servers.get((host, port)) or self._servers.get((_WILDCARD, port))
 
     def _port_taken(self, port: int) -> bool:

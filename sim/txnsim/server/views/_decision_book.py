@@ -30,10 +30,10 @@ from txnsim.txn.marker_payment import (
     PartitionMarker,
     PartitionMarkers,
 )
-from txnsim.txn.past_decision import Decided, NewestTxn
+from txnsim.txn.past_decision import DecisionEvidence, NewestTxn
 from txnsim.txn.state import TxnTransition
 from txnsim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
-from txnsim.verdict.contradictions import EndingMarker, contradictions
+from txnsim.verdict.contradictions import ProducerMarker, contradictions
 from txnsim.verdict.facts import WrongData
 from txnsim.wire.batch import (
     COMMIT,
@@ -63,7 +63,7 @@ class _ReadLog(msgspec.Struct, kw_only=True, eq=False):
     decisions: dict[int, list[CoordinatorRecord]] = {}
     """Producer id -> its coordinator's records, of a partition of the transaction log."""
     transactional_ids: dict[int, str] = {}
-    markers: dict[int, list[EndingMarker]] = {}
+    markers: dict[int, list[ProducerMarker]] = {}
     """Producer id -> its markers."""
     forgotten_until_ms: dict[int, int] = {}
     """Producer id -> time up to which its markers are forgotten."""
@@ -120,7 +120,7 @@ class DecisionBook:
 
     def decided(
         self, topic_partition: TopicPartition, producer: ProducerEntry, newest: NewestTxn | None
-    ) -> Decided:
+    ) -> DecisionEvidence:
         """The past decision about an open transaction that hangs.
 
         Args:
@@ -150,9 +150,9 @@ class DecisionBook:
                 AFTER_ALL_MARKERS_MS if read_log is None else read_log.complete_since_ms
             ),
         )
-        return Decided.from_log(
+        return DecisionEvidence.from_log(
             due_decisions, markers, last_write_ms=producer.last_timestamp
-        ) or Decided.from_newest_txn(
+        ) or DecisionEvidence.from_newest_txn(
             producer_id, producer.producer_epoch, producer.last_timestamp, newest
         )
 
@@ -266,7 +266,7 @@ def _read_transactional(read_log: _ReadLog, batch: bytes, header: BatchHeader) -
         return
     if read_log.complete_since_ms == AFTER_ALL_MARKERS_MS:
         read_log.complete_since_ms = header.max_timestamp_ms
-    marker = EndingMarker(
+    marker = ProducerMarker(
         offset=header.base_offset,
         producer_epoch=header.producer_epoch,
         is_commit=control.type == COMMIT,

@@ -39,7 +39,7 @@ from txnsim.verdict.facts import (
     ClusterFacts,
     MarkerSending,
     OpenTxnFacts,
-    OwedMarker,
+    OwedMarkerFacts,
     PartitionFacts,
     ShareGroupFacts,
     TransactionFacts,
@@ -235,7 +235,7 @@ class ClusterFactsReader:
 
     def _owed_markers(
         self, transactions: Iterable[tuple[OwnedPartition, TxnMetadata]]
-    ) -> Iterator[OwedMarker]:
+    ) -> Iterator[OwedMarkerFacts]:
         cluster = self._cluster
         prepared = [
             (owned_partition, txn)
@@ -272,7 +272,7 @@ class ClusterFactsReader:
                     sending = MarkerSending.HELD
                 elif sent_again_ms is not None:
                     sending = MarkerSending.RETRIED
-                yield OwedMarker(
+                yield OwedMarkerFacts(
                     transactional_id=txn.transactional_id,
                     partition=topic_partition,
                     is_commit=txn.state is TransactionState.PREPARE_COMMIT,

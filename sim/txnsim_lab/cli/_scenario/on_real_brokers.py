@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import TERMINAL, Table
+from txnsim.cli.output import TERMINAL, FormattedTable
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
 from txnsim_lab.cli._scenario.output import facts_of, kinds_text, story_of, wrap_text
@@ -192,7 +192,10 @@ def table(compared_runs: Sequence[ComparedRun]) -> str:
     not played with the reason, and what the runs left on the brokers.
     """
     rows = [_row(compared_run) for compared_run in compared_runs]
-    lines = [line.rstrip() for line in Table.format_table(HEADERS, rows).rstrip("\n").splitlines()]
+    lines = [
+        line.rstrip()
+        for line in FormattedTable.format_table(HEADERS, rows).rstrip("\n").splitlines()
+    ]
     for compared_run in compared_runs:
         run_on_place = f"{compared_run.scenario_run} on {compared_run.on}"
         if compared_run.real is not None and not compared_run.agrees:

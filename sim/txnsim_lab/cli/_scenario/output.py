@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import Table
+from txnsim.cli.output import FormattedTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def description_of(scenario: Scenario, path: Path) -> str:
     ]
     other_takes = ("fault not armed", "control")[: 2 if scenario.control else 1]
     run_rows += [("any", take, kinds_text(scenario.disarmed), "") for take in other_takes]
-    table = Table.format_table(("Run", "World", "Expected verdict", "Cured"), run_rows)
+    table = FormattedTable.format_table(("Run", "World", "Expected verdict", "Cured"), run_rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
     return "\n".join([*lines, f"File: {path}"])
@@ -132,7 +132,7 @@ def table_of(results: Sequence[RunResult]) -> str:
         for result in results
     ]
     headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
-    table = Table.format_table(headers, run_rows).rstrip("\n")
+    table = FormattedTable.format_table(headers, run_rows).rstrip("\n")
     return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
 
 

@@ -24,7 +24,7 @@ from txnsim_lab.cli._simulating.simulate import (
 if TYPE_CHECKING:
     from txnsim_lab.campaigns import CampaignSummary, ExamineSeeds, PlaySeeds
     from txnsim_lab.simulation.drawing import SimulationOptions
-    from txnsim_lab.simulation.reports import Report
+    from txnsim_lab.simulation.reports import FindingReport
 
 LOCAL_ENGINE: Final = "local"
 
@@ -129,7 +129,7 @@ def _play_and_examine(
 
 
 def _summary_lines(
-    summary: CampaignSummary, reports: list[Report], added_options: Sequence[str]
+    summary: CampaignSummary, reports: list[FindingReport], added_options: Sequence[str]
 ) -> Iterator[str]:
     yield (
         f"{summary.seeds} seeds in {summary.cpu_ms / 1_000:.0f} s of processor time: "

@@ -18,8 +18,8 @@ from txnsim.text import read_ms
 
 if TYPE_CHECKING:
     from txnsim_lab.simulation.drawing import SimulationOptions
-    from txnsim_lab.simulation.reports import Report
-    from txnsim_lab.simulation.seed_batch import Row, RowFile, Tally
+    from txnsim_lab.simulation.reports import FindingReport
+    from txnsim_lab.simulation.seed_batch import RowFile, SeedRow, SeedTally
 
 FOUND_STATUS: Final = 1
 SEEDS_DEFAULT: Final = "0..200"
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     """
     from txnsim_lab.simulation.guide import CANDIDATES_PER_RUN, guided_seeds
     from txnsim_lab.simulation.play import quieten
-    from txnsim_lab.simulation.seed_batch import Tally, processors, rows, with_names
+    from txnsim_lab.simulation.seed_batch import SeedTally, processors, rows, with_names
 
     quieten()
     options = options_from(args)
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     jobs = 1 if len(seeds) == 1 else args.jobs or processors()
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
     seed_count = -(-len(seeds) // CANDIDATES_PER_RUN) if args.guided else len(seeds)
-    tally = Tally()
+    tally = SeedTally()
     progress = Progress("seeds", None if seeds is ENDLESS_SEEDS else seed_count)
     is_stopped = False
 
@@ -142,11 +142,11 @@ def run(args: argparse.Namespace) -> int:
     return FOUND_STATUS if tally.failed_rows else 0
 
 
-def _tally_text(tally: Tally) -> str:
+def _tally_text(tally: SeedTally) -> str:
     return f"{len(tally.cells)} places of the map, {len(tally.failed_rows)} with findings"
 
 
-def _end_stopped_run(tally: Tally, args: argparse.Namespace) -> int:
+def _end_stopped_run(tally: SeedTally, args: argparse.Namespace) -> int:
     """Print what is known after Ctrl-C. No finding is explained or shrunk, as that takes long."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
@@ -271,8 +271,8 @@ def duration_of(option_name: str, duration_text: str) -> int:
 
 
 def _reports(
-    tally: Tally, options: SimulationOptions, args: argparse.Namespace
-) -> Iterator[Report]:
+    tally: SeedTally, options: SimulationOptions, args: argparse.Namespace
+) -> Iterator[FindingReport]:
     """Reports on the first seed of each cause, and of each kind without a cause."""
     from txnsim_lab.simulation.reports import report_on
 
@@ -280,7 +280,7 @@ def _reports(
         yield report_on(failed_row.seed, options, folder=args.out, shrinks=not args.no_shrink)
 
 
-def _first_failures(failed_rows: Iterable[Row]) -> Iterator[Row]:
+def _first_failures(failed_rows: Iterable[SeedRow]) -> Iterator[SeedRow]:
     cause_groups: set[tuple[str, ...]] = set()
     for first_row in sorted(failed_rows, key=lambda failed_row: failed_row.seed):
         if first_row.group not in cause_groups:
@@ -288,7 +288,9 @@ def _first_failures(failed_rows: Iterable[Row]) -> Iterator[Row]:
             yield first_row
 
 
-def _tally_lines(tally: Tally, reports: list[Report], args: argparse.Namespace) -> Iterator[str]:
+def _tally_lines(
+    tally: SeedTally, reports: list[FindingReport], args: argparse.Namespace
+) -> Iterator[str]:
     cpu_seconds = tally.cpu_ms / 1_000
     yield (
         f"{tally.seed_count} seeds in {cpu_seconds:.0f} s of processor time: "
@@ -331,7 +333,7 @@ def repeat_options(args: argparse.Namespace) -> tuple[str, ...]:
     )
 
 
-def _tally_as_json(tally: Tally, reports: list[Report]) -> dict[str, Any]:
+def _tally_as_json(tally: SeedTally, reports: list[FindingReport]) -> dict[str, Any]:
     return {
         "seeds": tally.seed_count,
         "cpu_ms": tally.cpu_ms,

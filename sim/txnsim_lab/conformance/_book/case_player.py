@@ -206,7 +206,7 @@ class CasePlayer:
             if offered_version != request.version and not step.closes and not step.silent:
                 raise NotOfferedError(request.api, request.version)
             if step.later:
-                self._send(step, request)
+                self._send_request(step, request)
                 continue
             answer = self._answer_of(step, request)
             if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
@@ -216,7 +216,7 @@ class CasePlayer:
                 raise TooLateError(f"{request.api} came too late: {error_names}")
             self._process_answer(step, request, answer, step.note or _parameter_text(step.given))
 
-    def _send(self, step: CaseStep, request: VerbRequest) -> None:
+    def _send_request(self, step: CaseStep, request: VerbRequest) -> None:
         """Send a request without waiting; a later step reads the answer."""
         if step.later in self._awaited_requests:
             raise CaseError(f"{step.later} is asked already")
@@ -261,7 +261,7 @@ class CasePlayer:
         deadline_s = RawConnection.now_s() + self._surroundings.patience_s
         awaited_values = resolve_placeholders(step.until, self._variables, self._player.full_name)
         while True:
-            answer = self._ask(step, request)
+            answer = self._ask_request(step, request)
             is_busy = step.settled and bool(_BUSY_ERRORS & set(error_codes(answer)))
             if not is_busy and all(
                 _matches(value_at_path(answer, path), awaited_value)
@@ -272,7 +272,7 @@ class CasePlayer:
                 raise CaseError(f"{request.api} stays {answer}")
             RawConnection.pause(_RETRY_PAUSE_S)
 
-    def _ask(self, step: CaseStep, request: VerbRequest) -> Any:
+    def _ask_request(self, step: CaseStep, request: VerbRequest) -> Any:
         connection = self._connection_of(step)
         if connection is None:
             answer = self._player.ask_unrecorded(request.api, request.version, **request.fields)

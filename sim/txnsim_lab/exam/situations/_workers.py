@@ -178,7 +178,7 @@ class Worker:
         Raises:
             MissError: An input is not processed, or is processed twice.
         """
-        finished: set[str] = set()
+        finished_values: set[str] = set()
         for number in range(CALL_ATTEMPTS_MAX):
             if self._is_dead:
                 await self.end()
@@ -188,13 +188,13 @@ class Worker:
             async with fault_context if fault_context is not None and not number else nullcontext():
                 transaction = await self.transact(*values, inputs=batch)
             if transaction.reported_end is ReportedEnd.COMMITTED:
-                finished |= set(batch.values)
-            if finished >= set(inputs):
+                finished_values |= set(batch.values)
+            if finished_values >= set(inputs):
                 break
         counts = Counter(value.rpartition(".")[0] for value in await self._app.committed_values())
-        wrong = {value: counts[value] for value in inputs if counts[value] != 1}
-        if wrong:
-            raise MissError(f"each input counts once, but was worked on so often: {wrong}")
+        wrong_counts = {value: counts[value] for value in inputs if counts[value] != 1}
+        if wrong_counts:
+            raise MissError(f"each input counts once, but was worked on so often: {wrong_counts}")
 
 
 _INPUTS: Final = ("in-1", "in-2", "in-3")

@@ -235,7 +235,9 @@ class OwnClusterRoutes(ClusterNoun):
             if partitions:
                 async with self.outside(client_settings) as onlooker_cluster:
                     for partition in partitions:
-                        await outside_view.look(onlooker_cluster, partition, look_recorder)
+                        await outside_view.observe_partition(
+                            onlooker_cluster, partition, look_recorder
+                        )
             history = History((*self._noted_by_lesson.get(lesson.id, ()), *look_recorder.history))
             verdicts = [judge_topic(history, partition.topic) for partition in partitions]
         except ClientError as error:

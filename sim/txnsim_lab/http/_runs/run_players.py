@@ -49,7 +49,7 @@ class ReplayedPlayer:
 
     async def send(self, message: bytes) -> None:
         """Send the order or a command, and wait until it is obeyed."""
-        self._answers += await self._thread.do(partial(self._tell, message))
+        self._answers += await self._thread.do(partial(self._send_message, message))
 
     async def hear(self) -> bytes:
         """The next answer, which ``send`` has stored."""
@@ -61,7 +61,7 @@ class ReplayedPlayer:
         """Mark the run as ended. A command that is being obeyed goes on to its end."""
         self._is_killed = True
 
-    def _tell(self, message: bytes) -> list[bytes]:
+    def _send_message(self, message: bytes) -> list[bytes]:
         if self._replayed_run is None:
             self._replayed_run = replayed_run.ReplayedRun()
         return self._replayed_run.send_message(message)

@@ -280,29 +280,29 @@ class ScenarioRoutes(Noun):
         """List every scenario that is shipped, with the declared verdict of each of its runs."""
         return [
             ScenarioView(
-                name=shipped.name,
-                aliases=shipped.aliases,
-                title=shipped.title,
-                runs=_declared_verdicts(shipped),
+                name=shipped_scenario.name,
+                aliases=shipped_scenario.aliases,
+                title=shipped_scenario.title,
+                runs=_declared_verdicts(shipped_scenario),
             )
-            for shipped in (await self._read_files(scenarios)).values()
+            for shipped_scenario in (await self._read_files(scenarios)).values()
         ]
 
     @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
     async def scenario(self, request: Request) -> ScenarioText:
         """Show a scenario: goal, method, sources, and its file."""
-        scenario_path, shipped = await self._read_files(
+        scenario_path, shipped_scenario = await self._read_files(
             partial(_shipped_scenario, str(request.path_params["name"]))
         )
         return ScenarioText(
-            name=shipped.name,
-            aliases=shipped.aliases,
-            title=shipped.title,
-            goal=shipped.goal,
-            method=shipped.method,
-            symptoms=shipped.symptoms,
-            sources=shipped.sources,
-            runs=_declared_verdicts(shipped),
+            name=shipped_scenario.name,
+            aliases=shipped_scenario.aliases,
+            title=shipped_scenario.title,
+            goal=shipped_scenario.goal,
+            method=shipped_scenario.method,
+            symptoms=shipped_scenario.symptoms,
+            sources=shipped_scenario.sources,
+            runs=_declared_verdicts(shipped_scenario),
             yaml=scenario_path.read_text("utf-8"),
         )
 
@@ -322,14 +322,14 @@ class ScenarioRoutes(Noun):
             raise RefusedError(422, f"seed is {asked_run.seed}, expected 0 to {SEED_MAX}")
         self._make_room()
         if asked_run.paused or asked_run.inputs:
-            return await self._answer(await self._begin_driven(plan, asked_run), wait_ms)
+            return await self._answer_with_view(await self._begin_driven(plan, asked_run), wait_ms)
         posted_run = PostedRun(str(next(self._run_ids)), plan, asked_run.seed)
         self._requests[posted_run.id] = posted_run
         story_yaml = await self._read_files(partial(_yaml_of, asked_run))
         self._environment.tasks.spawn(
             self._carry_out(posted_run, story_yaml), name=f"scenario-run-{posted_run.id}"
         )
-        return await self._answer(posted_run, wait_ms)
+        return await self._answer_with_view(posted_run, wait_ms)
 
     @_driving_operation(f"{PREFIX}/runs/{{id}}/go")
     async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
@@ -378,7 +378,7 @@ class ScenarioRoutes(Noun):
     async def result(self, request: Request) -> WithStatus[RunsView]:
         """Show the progress and the results of a request to run scenarios."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
-        return await self._answer(self._run_request_of(request), wait_ms)
+        return await self._answer_with_view(self._run_request_of(request), wait_ms)
 
     @Operation(
         "get",
@@ -547,7 +547,7 @@ class ScenarioRoutes(Noun):
             )
         driven_run.has_ended = False
         self._environment.tasks.spawn(driven_run.obey(command), name=f"driven-run-{driven_run.id}")
-        return await self._answer(driven_run, wait_ms)
+        return await self._answer_with_view(driven_run, wait_ms)
 
     async def _read_files(self, read_call: Callable[[], _T]) -> _T:
         """Call ``read_call`` in the thread for files, and return its result."""
@@ -567,7 +567,9 @@ class ScenarioRoutes(Noun):
         finally:
             posted_run.end()
 
-    async def _answer(self, run_request: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
+    async def _answer_with_view(
+        self, run_request: RunRequest, wait_ms: int
+    ) -> WithStatus[RunsView]:
         await run_request.wait(self._environment.clock, wait_ms)
         return WithStatus(run_request.view(), 200 if run_request.has_ended else 202)
 

@@ -115,7 +115,7 @@ class _Unroller:
             _WrongBlockError: A block is malformed.
         """
         if not _is_block(step_or_block):
-            self._step(step_or_block, path, enclosing)
+            self._add_step(step_or_block, path, enclosing)
             return
         list_key = ANY_ORDER_KEY if ANY_ORDER_KEY in step_or_block else STEPS_KEY
         _check_block(path, step_or_block, list_key, enclosing)
@@ -137,7 +137,7 @@ class _Unroller:
                 )
                 self.take(numbered_step, (*path, list_key, step_index), enclosing)
 
-    def _step(self, step: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
+    def _add_step(self, step: Any, path: DocumentPath, enclosing: _EnclosingBlocks) -> None:
         if len(self.steps) == COUNT_MAX:
             message = f"a story has at most {COUNT_MAX} steps, repeated ones included"
             raise _WrongBlockError(path, message)

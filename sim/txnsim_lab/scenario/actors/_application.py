@@ -10,7 +10,7 @@ from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.call_results import GIVEN_UP, CallResult, failure
 from txnsim_lab.scenario.players._base import ApplicationPlayer
-from txnsim_lab.scenario.recorder import Batch
+from txnsim_lab.scenario.recorder import SentBatch
 from txnsim_lab.scenario.steps_model import Call, required
 
 
@@ -31,7 +31,7 @@ class ApplicationActor:
         self._recorder = surroundings.recorder
         self._transaction: str | None = None
         self._begun = 0
-        self._sent: list[Batch] = []
+        self._sent: list[SentBatch] = []
         """Records neither acknowledged nor given up."""
         self._has_sent = False
 
@@ -45,9 +45,9 @@ class ApplicationActor:
         except ClientError as error:
             answer = failure(error)
             if call.do in ("await-ack", "give-up"):
-                self._note(answer)
+                self._note_writes(answer)
             elif call.do in ("commit", "abort"):
-                self._end(answer, committed=call.do == "commit")
+                self._note_end(answer, committed=call.do == "commit")
             return answer
 
     async def _call(self, call: Call) -> CallResult:
@@ -63,7 +63,7 @@ class ApplicationActor:
                 partition = required(call.partition)
                 await player.send(required(call.records[0]), partition)
                 self._sent.append(
-                    Batch(
+                    SentBatch(
                         partition=partition,
                         values=call.records,
                         item=call.item,
@@ -74,21 +74,21 @@ class ApplicationActor:
             case "await-ack":
                 if not self._has_sent:
                     raise ConfigError(f"{self.name}: await-ack, but nothing was sent")
-                self._note(CallResult(offset=await player.await_ack()))
+                self._note_writes(CallResult(offset=await player.await_ack()))
             case "give-up":
                 await player.give_up()
-                self._note(GIVEN_UP)
+                self._note_writes(GIVEN_UP)
             case "commit":
                 await player.commit()
-                self._end(CallResult(), committed=True)
+                self._note_end(CallResult(), committed=True)
             case "abort":
                 await player.abort()
-                self._end(CallResult(), committed=False)
+                self._note_end(CallResult(), committed=False)
             case _:
                 raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
         return CallResult()
 
-    def _note(self, answer: CallResult) -> None:
+    def _note_writes(self, answer: CallResult) -> None:
         """Note the result of all sent batches; only the last batch gets the offset."""
         sent_batches, self._sent = self._sent, []
         for batch in sent_batches:
@@ -97,7 +97,7 @@ class ApplicationActor:
             )
             self._recorder.note_write(self.name, self._transaction, batch, answer_of_batch)
 
-    def _end(self, answer: CallResult, *, committed: bool) -> None:
+    def _note_end(self, answer: CallResult, *, committed: bool) -> None:
         self._recorder.note_end(self.name, self._transaction, answer, committed=committed)
 
     async def give_up(self, call: Call) -> None:
@@ -106,5 +106,5 @@ class ApplicationActor:
     async def close(self) -> None:
         """Close the player."""
         if self._sent:
-            self._note(GIVEN_UP)
+            self._note_writes(GIVEN_UP)
         await self.player.close()

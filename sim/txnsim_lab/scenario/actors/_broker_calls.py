@@ -58,7 +58,7 @@ class BrokerCalls:
     async def coordinator(self, transactional_id: str, request: VersionedRequest) -> CallResult:
         """Send a request to the transaction coordinator of the id."""
         cluster = self._cluster
-        return await self._ask(
+        return await self._ask_until_decided(
             request,
             lambda: cluster.coordinator(transactional_id),
             lambda: cluster.forget_coordinator(transactional_id),
@@ -73,7 +73,7 @@ class BrokerCalls:
         async def find() -> int:
             return (await cluster.leader(partition)).leader_id
 
-        return await self._ask(
+        return await self._ask_until_decided(
             request,
             find,
             lambda: cluster.forget_leader(partition.topic),
@@ -83,11 +83,11 @@ class BrokerCalls:
     async def group_coordinator(self, group: str, request: VersionedRequest) -> CallResult:
         """Send a request to the coordinator of a group."""
         cluster = self._cluster
-        return await self._ask(
+        return await self._ask_until_decided(
             request, lambda: cluster.group_coordinator(group, cluster.deadline()), _do_nothing
         )
 
-    async def _ask(
+    async def _ask_until_decided(
         self,
         request: VersionedRequest,
         find_broker: Callable[[], Awaitable[int]],

@@ -10,7 +10,7 @@ from txnsim.client.producer import Producer, RecordMetadata
 from txnsim.errors import ClientError
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.call_results import NONE, CallResult, failure
-from txnsim_lab.scenario.recorder import Batch, encode_value, values_text
+from txnsim_lab.scenario.recorder import SentBatch, encode_value, values_text
 from txnsim_lab.scenario.steps_model import UPDATE_VALUE, Call, required
 
 UNACKNOWLEDGED_MAX: Final = 200
@@ -34,10 +34,10 @@ class BystanderActor(ClientActor):
         producer = await self._writer()
         on_sent()
         answers: list[CallResult] = []
-        pending_batches: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        pending_batches: list[tuple[SentBatch, asyncio.Future[RecordMetadata]]] = []
         batches_at_once = 1 if call.count is None else UNACKNOWLEDGED_MAX
         for batch in _batches_of_call(call):
-            pending_batches.append((batch, self._send(producer, batch)))
+            pending_batches.append((batch, self._send_record(producer, batch)))
             if len(pending_batches) == batches_at_once:
                 answers += await self._await_answers(pending_batches)
                 pending_batches = []
@@ -46,14 +46,14 @@ class BystanderActor(ClientActor):
         refused_answers = (answer for answer in answers if answer.error != NONE)
         return next(refused_answers, answers[0])
 
-    def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
+    def _send_record(self, producer: Producer, batch: SentBatch) -> asyncio.Future[RecordMetadata]:
         partition = batch.partition
         return producer.send(
             partition.topic, partition.partition, encode_value(batch.values[0]), key=batch.key
         )
 
     async def _await_answers(
-        self, pending_batches: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+        self, pending_batches: Iterable[tuple[SentBatch, asyncio.Future[RecordMetadata]]]
     ) -> list[CallResult]:
         answers = []
         for batch, acknowledgement in pending_batches:
@@ -87,7 +87,7 @@ class BystanderActor(ClientActor):
         await super().close()
 
 
-def _batches_of_call(call: Call) -> Iterator[Batch]:
+def _batches_of_call(call: Call) -> Iterator[SentBatch]:
     """One batch per record: those that the call names, or ``count`` updates of ``keys`` keys in
     turn.
     """
@@ -101,8 +101,8 @@ def _batches_of_call(call: Call) -> Iterator[Batch]:
         yield _batch_of_record(call, value, key)
 
 
-def _batch_of_record(call: Call, record_value: str | None, record_key: bytes | None) -> Batch:
+def _batch_of_record(call: Call, record_value: str | None, record_key: bytes | None) -> SentBatch:
     partition = required(call.partition)
-    return Batch(
+    return SentBatch(
         partition=partition, values=(record_value,), key=record_key, item=call.item, of=call.inputs
     )

@@ -14,7 +14,7 @@ from txnsim.client.inspection.ending import EndOutcome, TxnIdentity
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.requests import Marker
 from txnsim.errors import ClientError, InvariantViolation
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import INTERNAL_TOPICS, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
@@ -34,7 +34,7 @@ class OperatorActor(ClientActor):
 
     def __init__(self, name: str, surroundings: Surroundings) -> None:
         super().__init__(name, surroundings)
-        self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
+        self._hanging_transactions: tuple[tuple[TopicPartition, ProducerState], ...] = ()
         """Result of the last find-hanging."""
 
     async def call(
@@ -53,7 +53,7 @@ class OperatorActor(ClientActor):
                 internal = call.tool != "before-3.1"
                 return await self.find_hanging(call.names, internal=internal)
             case "abort-found":
-                for partition, producer in self._found:
+                for partition, producer in self._hanging_transactions:
                     await self._abort(partition, producer)
                 return CallResult()
             case "abort":
@@ -61,7 +61,7 @@ class OperatorActor(ClientActor):
             case "delete-records":
                 return await self._delete_records(call)
             case "end":
-                return await self._end(call)
+                return await self._end_transaction(call)
             case "fence":
                 return await self._fence_producer(call.transactional_id or "")
             case "describe":
@@ -115,13 +115,13 @@ class OperatorActor(ClientActor):
                 for transaction in hanging
                 if transaction.partition.topic not in INTERNAL_TOPICS
             )
-        self._found = tuple(
+        self._hanging_transactions = tuple(
             (transaction.partition, transaction.producer) for transaction in hanging
         )
         self._around.recorder.note_search(
-            self.name, [_named_hanging(*transaction) for transaction in self._found]
+            self.name, [_named_hanging(*transaction) for transaction in self._hanging_transactions]
         )
-        for partition, producer in self._found:
+        for partition, producer in self._hanging_transactions:
             self._around.tell(
                 self.name,
                 f"find-hanging names {partition}: producer {producer.producer_id}, epoch "
@@ -129,7 +129,7 @@ class OperatorActor(ClientActor):
             )
         if not hanging:
             self._around.tell(self.name, "find-hanging names nothing: there is nothing to abort")
-        hanging_partitions = tuple(partition for partition, _ in self._found)
+        hanging_partitions = tuple(partition for partition, _ in self._hanging_transactions)
         if expected_partitions is not None and sorted(expected_partitions, key=str) != sorted(
             hanging_partitions, key=str
         ):
@@ -213,7 +213,7 @@ class OperatorActor(ClientActor):
             )
         return answer
 
-    async def _end(self, call: Call) -> CallResult:
+    async def _end_transaction(self, call: Call) -> CallResult:
         """End the transaction of exactly one identity, as ``txns commit`` and ``abort`` do. A
         refusal without an answer of a broker is INVALID_TXN_STATE.
         """
@@ -221,7 +221,7 @@ class OperatorActor(ClientActor):
         known_identity = self._around.first_identities.get(producer)
         if known_identity is None:
             raise StoryFailedError(f"{producer} has no identity yet")
-        decision = Decision.COMMITTED if call.decision == "commit" else Decision.ABORTED
+        decision = PastDecision.COMMITTED if call.decision == "commit" else PastDecision.ABORTED
         identity = TxnIdentity(
             transactional_id=required(call.transactional_id),
             producer_id=known_identity.producer_id,
@@ -244,7 +244,7 @@ class OperatorActor(ClientActor):
             self.name,
             call.transaction,
             answer,
-            committed=decision is Decision.COMMITTED,
+            committed=decision is PastDecision.COMMITTED,
             sent_identity=known_identity,
         )
         return answer

@@ -92,11 +92,11 @@ class ReaderActor(ClientActor):
         with trace.call(
             "read", tp=str(partition), isolation=isolation.name.lower(), start=start_offset
         ):
-            return await self._read(
+            return await self._read_to_end(
                 partition, isolation, start_offset=start_offset, max_bytes=max_bytes
             )
 
-    async def _read(
+    async def _read_to_end(
         self,
         partition: TopicPartition,
         isolation: IsolationLevel,
@@ -109,7 +109,7 @@ class ReaderActor(ClientActor):
         values: list[str | None] = []
         aborted: list[AbortedTransaction] = []
         while True:
-            fetch_result = await self._fetch(partition, offset, isolation, max_bytes)
+            fetch_result = await self._fetch_records(partition, offset, isolation, max_bytes)
             self._around.recorder.note_fetch(self.name, offset, isolation, fetch_result)
             if fetch_result.error == ErrorCode.offset_out_of_range and start_offset is None:
                 offset = await self._earliest(partition)  # auto.offset.reset=earliest
@@ -121,7 +121,7 @@ class ReaderActor(ClientActor):
                 return tuple(values), replace(fetch_result, aborted=tuple(aborted))
             offset = fetch_result.next_offset
 
-    async def _fetch(
+    async def _fetch_records(
         self, partition: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
     ) -> FetchResult:
         try:

@@ -163,10 +163,10 @@ class ShareMemberActor(ClientActor):
 
     def _note_acquired(self, call: Call, poll_result: ShareAnswers) -> CallResult:
         values: list[str | None] = []
-        for acquired in poll_result.acquired:
-            for record, _ in acquired.records:
+        for acquired_batches in poll_result.acquired:
+            for record, _ in acquired_batches.records:
                 value = decode_value(record.value)
-                self._held[value] = (acquired.topic_partition, record.offset)
+                self._held[value] = (acquired_batches.topic_partition, record.offset)
                 values.append(value)
         answer = self._note_answers(poll_result)
         read_text = values_text(values)

@@ -29,7 +29,7 @@ from txnsim_lab.scenario.call_results import (
     answers_by_partition,
 )
 from txnsim_lab.scenario.model import Actor
-from txnsim_lab.scenario.recorder import Batch, encode_value
+from txnsim_lab.scenario.recorder import SentBatch, encode_value
 from txnsim_lab.scenario.steps_model import Call, required
 
 _OFFSET_COMMIT_VERSIONS: Final[Mapping[TxnProtocol, VersionRange]] = {
@@ -183,7 +183,7 @@ class WireActor(ClientActor):
         self,
         call: Call,
         broker_calls: BrokerCalls,
-        batches: Sequence[Batch],
+        batches: Sequence[SentBatch],
         answers: dict[TopicPartition, CallResult],
         answer: CallResult,
     ) -> CallResult:
@@ -212,7 +212,7 @@ class WireActor(ClientActor):
         )
         return next(failed_answers, answers[batches[0].partition])
 
-    def _produce_request(self, call: Call, batches: Iterable[Batch]) -> VersionedRequest:
+    def _produce_request(self, call: Call, batches: Iterable[SentBatch]) -> VersionedRequest:
         is_plain = bool(call.plain)
         return requests.produce(
             {
@@ -321,13 +321,13 @@ class WireActor(ClientActor):
         *,
         first_sequence: int | None = None,
         item: str | None = None,
-    ) -> Batch:
+    ) -> SentBatch:
         """The next batch for a partition; ``first_sequence`` replaces the next sequence."""
         first_sequence = (
             self._sequences.get(partition, 0) if first_sequence is None else first_sequence
         )
         self._sequences[partition] = (first_sequence + len(values)) % _SEQUENCE_COUNT
-        return Batch(
+        return SentBatch(
             partition=partition,
             values=values,
             key=call.key,
@@ -337,7 +337,7 @@ class WireActor(ClientActor):
             sequence=first_sequence,
         )
 
-    def _encode_batch(self, batch: Batch, *, transactional: bool) -> bytes:
+    def _encode_batch(self, batch: SentBatch, *, transactional: bool) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
         assert batch.identity is not None
         assert batch.sequence is not None

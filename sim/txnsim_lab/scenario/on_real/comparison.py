@@ -717,8 +717,8 @@ def _obstacles(
     step: Step, timeouts: list[int], *, passed_ms: int, abilities: frozenset[Ability]
 ) -> Iterator[str]:
     if step.rule is not None:
-        refused = meanings.refusal(step.rule, has_peers=Ability.PEERS in abilities)
-        if refused is not None:
+        refusal = meanings.refusal(step.rule, has_peers=Ability.PEERS in abilities)
+        if refusal is not None:
             point = step.rule.point
             yield (
                 f"a fault at {point}, between brokers that do not come through the proxy"

@@ -72,14 +72,14 @@ class KafkaPythonPlayer(ApplicationPlayer):
         self._log_collector.open()
 
     async def begin(self) -> None:
-        await _in_thread(self._begin)
+        await _in_thread(self._begin_transaction)
 
-    def _begin(self) -> None:
+    def _begin_transaction(self) -> None:
         if self._producer is None:
-            self._start()
+            self._start_producer()
         self._producer.begin_transaction()
 
-    def _start(self) -> None:
+    def _start_producer(self) -> None:
         part = self._part
         self._producer = KafkaProducer(
             bootstrap_servers=part.bootstrap.split(","),

@@ -168,7 +168,7 @@ LINE_TIMEOUT_SECONDS: Final = 60
 END_TIMEOUT_SECONDS: Final = 10
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class OutputLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a program's output."""
 
     event: str
@@ -264,7 +264,7 @@ class ProgramPlayer(ApplicationPlayer):
                     f"{self.name} said {output_line.event!r}, not {event!r}{error_text}"
                 )
 
-    async def _read_line(self, awaited_event: str) -> Line:
+    async def _read_line(self, awaited_event: str) -> OutputLine:
         assert self._process is not None
         assert self._process.stdout is not None
         try:
@@ -278,6 +278,6 @@ class ProgramPlayer(ApplicationPlayer):
         if not raw_line:
             raise ClientError(f"{self.name} ended before it said {awaited_event!r}")
         try:
-            return msgspec.json.decode(raw_line, type=Line)
+            return msgspec.json.decode(raw_line, type=OutputLine)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ClientError(f"{self.name} said {raw_line[:200]!r}: {error}") from None

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _find(args: argparse.Namespace) -> tuple[DecisionReport, FindingFacts | None]:
+def _find_decisions(args: argparse.Namespace) -> tuple[DecisionReport, FindingFacts | None]:
     from txnsim.runtime.wall_clock import wall_ms
     from txnsim_spark.forensics.find_hanging import Search
     from txnsim_spark.libraries import require_libraries
@@ -62,7 +62,7 @@ def _find(args: argparse.Namespace) -> tuple[DecisionReport, FindingFacts | None
 
 def run(args: argparse.Namespace) -> int:
     """Compare, and print; returns the exit status."""
-    report, facts = _find(args)
+    report, facts = _find_decisions(args)
     if args.story is not None:
         if facts is None:
             finding_ids = [finding.id for finding in report.findings]

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         return status
     for line in _log_dir_lines(replicas):
         TERMINAL.line(line)
-    TERMINAL.text(Table.of(COLUMNS, replicas))
+    TERMINAL.text(FormattedTable.of(COLUMNS, replicas))
     for replica in replicas:
         if replica.is_stale:
             TERMINAL.line(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.cli.parsing import new_file
 from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files
 from txnsim_spark.cli.logs.spark import add_directories
@@ -156,7 +156,7 @@ def _print_report(report: Report, *, all_findings: bool) -> None:
     findings = report.findings if all_findings else bad_findings
     summarize(report)
     columns = {**FINDING_COLUMNS, "Verdict": _verdict_of} if all_findings else FINDING_COLUMNS
-    TERMINAL.text(Table.of(columns, findings))
+    TERMINAL.text(FormattedTable.of(columns, findings))
     for finding in findings:
         TERMINAL.line(
             f"{finding.topic_partition} at offset {finding.start_offset}: {finding.reason}"
@@ -164,13 +164,13 @@ def _print_report(report: Report, *, all_findings: bool) -> None:
         for line in _lines_below(finding):
             TERMINAL.line(f"  {line}")
     if all_findings and report.partitions:
-        TERMINAL.text(Table.of(FIGURE_COLUMNS, report.partitions))
+        TERMINAL.text(FormattedTable.of(FIGURE_COLUMNS, report.partitions))
 
 
 def _lines_below(finding: Finding) -> Iterator[str]:
     """The lines below a finding: doubts about the files, and the command that repairs it."""
     from txnsim.text import time_text
-    from txnsim.txn.past_decision import Decided
+    from txnsim.txn.past_decision import DecisionEvidence
 
     if finding.evidence.replicas.missing:
         yield finding.evidence.replicas.summary
@@ -182,7 +182,7 @@ def _lines_below(finding: Finding) -> Iterator[str]:
     if finding.decided_outcome is not None:
         yield str(finding.decided_outcome)
     if finding.command is not None:
-        yield Decided.with_guess(finding.command, finding.decided_outcome)
+        yield DecisionEvidence.with_guess(finding.command, finding.decided_outcome)
     elif finding.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 

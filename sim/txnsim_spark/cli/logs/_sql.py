@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any, Final
 
-from txnsim.cli.output import TERMINAL, Table
+from txnsim.cli.output import TERMINAL, FormattedTable
 from txnsim_spark.cli.logs._searching import make_run, show_progress
 from txnsim_spark.cli.logs.spark import add_directories, setting
 
@@ -49,7 +49,7 @@ def _query_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
 def _print_rows(rows: list[dict[str, Any]]) -> None:
     if rows:
         lines = [[_cell_text(cell) for cell in row.values()] for row in rows]
-        TERMINAL.text(Table(Table.format_table([*rows[0]], lines).rstrip("\n")))
+        TERMINAL.text(FormattedTable(FormattedTable.format_table([*rows[0]], lines).rstrip("\n")))
 
 
 def _cell_text(cell: object) -> str:

@@ -13,7 +13,7 @@ from txnsim_spark.cli.logs._searching import show_progress
 from txnsim_spark.cli.logs.spark import add_directories, add_master, session
 
 if TYPE_CHECKING:
-    from txnsim_spark.soundness.verify import Plan
+    from txnsim_spark.soundness.verify import VerificationPlan
     from txnsim_spark.soundness.violations import Violation
 
 DESCRIPTION: Final = (
@@ -98,7 +98,7 @@ def _violation_line(finding: Violation) -> str:
     )
 
 
-def _summary_line(verification_plan: Plan, severity_counts: Counter[str]) -> str:
+def _summary_line(verification_plan: VerificationPlan, severity_counts: Counter[str]) -> str:
     counts_text = ", ".join(
         f"{count} {severity_name}{'' if count == 1 else 's'}"
         for severity_name, count in sorted(severity_counts.items())
@@ -110,7 +110,7 @@ def _summary_line(verification_plan: Plan, severity_counts: Counter[str]) -> str
     )
 
 
-def _as_json(verification_plan: Plan, violations: list[Violation]) -> dict[str, object]:
+def _as_json(verification_plan: VerificationPlan, violations: list[Violation]) -> dict[str, object]:
     """The result in the JSON form of docs/logs-reference.md."""
     return {
         "replicas": verification_plan.replica_count,

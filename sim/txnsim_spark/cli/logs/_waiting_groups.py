@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 from txnsim.text import time_text
 from txnsim_spark.cli.logs._find_hanging import HANGING_STATUS, INCOMPLETE_STATUS
 from txnsim_spark.cli.logs._searching import add_as_of, make_run, search_files, search_of
@@ -64,7 +64,7 @@ def _print_groups(waiting: WaitingGroups) -> None:
         )
     for problem in waiting.problems:
         TERMINAL.warn(problem)
-    TERMINAL.text(Table.of(COLUMNS, waiting.waiters))
+    TERMINAL.text(FormattedTable.of(COLUMNS, waiting.waiters))
     for partition in waiting.unread:
         TERMINAL.line(f"{partition}: records are withheld, and no group has a position there")
 

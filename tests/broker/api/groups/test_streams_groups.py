@@ -10,7 +10,7 @@ import pytest
 from tests.support.group_api import GROUP, GroupApi, group_api
 from txnsim.errors import ErrorCode
 from txnsim.group.streams.group import StreamsGroup, UnrecordedState
-from txnsim.group.streams.topology import Status
+from txnsim.group.streams.topology import TopologyStatus
 
 E = ErrorCode
 
@@ -112,7 +112,7 @@ async def test_internal_topics_are_made_and_tasks_assigned() -> None:
         first_answer = await send_heartbeat(group, "a")
         assert (first_answer.error_code, first_answer.member_epoch) == (E.none, 2)
         assert [(status.status_code, status.status_detail) for status in first_answer.status] == [
-            (Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word")
+            (TopologyStatus.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word")
         ]
         assert (first_answer.heartbeat_interval, first_answer.acceptable_recovery_lag) == (
             timedelta(seconds=5),

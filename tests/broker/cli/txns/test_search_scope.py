@@ -8,7 +8,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from tests.support.waiting import leaderless
 from txnsim.cli._txns.operator_commands import HANGS, INCOMPLETE, FindHangingEverywhere, Why
-from txnsim.cli._txns.search_scope import Scope, SearchResult
+from txnsim.cli._txns.search_scope import HangingSearchResult, Scope
 from txnsim.cli.output import Output
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
@@ -27,10 +27,10 @@ def test_a_partition_needs_its_topic() -> None:
         Scope(partition=1)
 
 
-def search_story(scope: Scope, *, age_ms: int) -> tuple[SearchResult, Output]:
+def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Output]:
     """With a transaction that hangs, and one that lives."""
 
-    async def story(virtual_cluster: VirtualCluster) -> tuple[SearchResult, Output]:
+    async def story(virtual_cluster: VirtualCluster) -> tuple[HangingSearchResult, Output]:
         async with (
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="living") as living,

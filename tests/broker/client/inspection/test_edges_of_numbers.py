@@ -27,7 +27,7 @@ from txnsim.client.inspection.waiting_readers import explain
 from txnsim.client.offsets import LATEST_TIMESTAMP
 from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim.verdict.judge import VerdictState
 from txnsim.verdict.words import age_text
@@ -225,7 +225,7 @@ async def _check_repairs(
 ) -> None:
     now_ms = admin.cluster.clock.now_ms()
     for finding in hanging:
-        done = await repair(admin, finding, now_ms=now_ms, guess=Decision.ABORTED)
+        done = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
         assert done.outcome is Outcome.REPAIRED, done
         partition = finding.transaction.partition
         ends = [

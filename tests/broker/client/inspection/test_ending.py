@@ -14,10 +14,10 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import TopicPartition
 
-COMMIT, ABORT = Decision.COMMITTED, Decision.ABORTED
+COMMIT, ABORT = PastDecision.COMMITTED, PastDecision.ABORTED
 LEVELS = (0, 1, 2)
 
 
@@ -35,7 +35,7 @@ async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("wanted", [COMMIT, ABORT])
-def test_exactly_this_transaction_is_ended_so(level: int, wanted: Decision) -> None:
+def test_exactly_this_transaction_is_ended_so(level: int, wanted: PastDecision) -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)

@@ -40,7 +40,7 @@ from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.txn.marker_payment import BEFORE_ALL_MARKERS_MS, NO_MARKERS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.verdict.reader_standing import Cause
 from txnsim.wire.batch import Record, build_batch
@@ -194,7 +194,11 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
             with pytest.raises(ClientError, match="nobody leads it") as failure:
                 await repair(Deaf(cluster), finding, now_ms=0)
             report = not_known(finding, failure.value, now_ms=7)
-            assert (report.partition, report.outcome, report.at_ms) == (WHERE, Outcome.NOT_KNOWN, 7)
+            assert (report.partition, report.outcome, report.at_ms) == (
+                WHERE,
+                Outcome.NOT_KNOWN,
+                7,
+            )
             assert "nobody leads it" in report.reason
 
     run_cluster(story)
@@ -240,8 +244,8 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
             admin = Admin(cluster)
             finding = await leave_hanging(virtual_cluster, admin, later=later)
             assert finding.decided is not None
-            assert finding.decided.decision is Decision.COMMITTED
-            report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
+            assert finding.decided.decision is PastDecision.COMMITTED
+            report = await repair(admin, finding, now_ms=0, guess=PastDecision.ABORTED)
             return report, await values(cluster, SOLO.topic, partitions=1)
 
     report, read = run_cluster(story, level=transaction_version)
@@ -348,7 +352,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             now_ms = cluster.clock.now_ms() + 1
             (finding,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
             assert "was in no transaction" in str(finding.decided)
-            report = await repair(admin, finding, now_ms=0, guess=Decision.COMMITTED)
+            report = await repair(admin, finding, now_ms=0, guess=PastDecision.COMMITTED)
             return report, await values(cluster, "orders", partitions=2)
 
     report, read = run_cluster(story, level=0)
@@ -357,10 +361,10 @@ def test_what_was_written_behind_its_marker_is_never_published(
 
 
 @pytest.mark.parametrize(
-    ("guess", "read"), [(Decision.ABORTED, []), (Decision.COMMITTED, [b"paid"])]
+    ("guess", "read"), [(PastDecision.ABORTED, []), (PastDecision.COMMITTED, [b"paid"])]
 )
 def test_who_does_not_know_has_to_guess_aloud(
-    guess: Decision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
+    guess: PastDecision, read: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(*_: object, **__: object) -> tuple[()]:
         return ()  # the log may not be read, or has been compacted
@@ -379,7 +383,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     first_report, second_report, values_read = run_cluster(story)
     assert (first_report.outcome, first_report.decision) == (
         Outcome.NEEDS_A_GUESS,
-        Decision.UNKNOWN,
+        PastDecision.UNKNOWN,
     )
     assert "has gone on" in first_report.reason
     assert second_report.outcome is Outcome.REPAIRED

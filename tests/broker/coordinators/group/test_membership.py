@@ -1085,9 +1085,9 @@ def test_a_timer_that_a_group_does_not_have_is_a_bug(group_type: str, kind: Time
         assert isinstance(shard, GroupShard)
         groups = group_bench.groups
         on_fire = {
-            "classic": groups.members._fire,
+            "classic": groups.members._on_due_timers,
             "share": groups.shares._remove_silent_members,
-            "streams": groups.streams._fire,
+            "streams": groups.streams._on_due_timers,
         }[group_type]
         timer = TimerSet(kind=kind, group_id=GROUP, member_id="a", delay_ms=1_000)
         reason = f"the {group_type} group {GROUP} has no timer {kind.name}"

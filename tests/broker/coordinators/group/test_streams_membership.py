@@ -16,7 +16,7 @@ from txnsim.group.consumer_group import LEFT_EPOCH, LEFT_FOR_A_WHILE_EPOCH
 from txnsim.group.streams.commands import StreamsReply
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.tasks import Tasks
-from txnsim.group.streams.topology import Status
+from txnsim.group.streams.topology import TopologyStatus
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.wire.batch import read_records
 
@@ -94,8 +94,8 @@ async def test_a_log_that_does_not_take_it_fails_the_heartbeat(group_bench: Grou
 @within(run_groups)
 async def test_the_first_assignment_waits(group_bench: GroupBench) -> None:
     group_bench.image = counting_image()
-    assert codes(await beat_reply(group_bench, "a")) == [Status.ASSIGNMENT_DELAYED]
-    assert codes(await beat_reply(group_bench, "b")) == [Status.ASSIGNMENT_DELAYED]
+    assert codes(await beat_reply(group_bench, "a")) == [TopologyStatus.ASSIGNMENT_DELAYED]
+    assert codes(await beat_reply(group_bench, "b")) == [TopologyStatus.ASSIGNMENT_DELAYED]
     await group_bench.pass_ms(3_100)
     reply = await beat_reply(group_bench, "a", 1)
     assert reply.tasks == Tasks(active=tasks("0_1", "1_1"))
@@ -155,7 +155,7 @@ async def test_timers_of_a_group_that_has_moved_mean_nothing(group_bench: GroupB
     shard = next(iter(shard for shard in group_bench.groups.shards() if shard.partition == HOME))
     timer = group_bench.groups.streams.protocol.session_timer(GROUP, "a")
     group_bench.unload()
-    group_bench.groups.streams._fire(shard, [timer])
+    group_bench.groups.streams._on_due_timers(shard, [timer])
     refusal = await send_heartbeat(group_bench, "a", 2)
     assert isinstance(refusal, Rejection)
     assert refusal.error is E.not_coordinator

@@ -29,7 +29,7 @@ from txnsim.group.streams._records import (
     StreamsTopologyStored,
 )
 from txnsim.group.streams.tasks import StreamsMemberState, Tasks
-from txnsim.group.streams.topology import Status, Subtopology
+from txnsim.group.streams.topology import Subtopology, TopologyStatus
 from txnsim.releases.rules import Rules
 
 ALL = tasks("0_0", "0_1", "1_0", "1_1")
@@ -91,7 +91,7 @@ def test_missing_internal_topics_are_told_and_waited_for() -> None:
     driver = StreamsDriver(counting_image(words=2))
     reply = driver.join("a")
     assert reply.statuses == (
-        (Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word"),
+        (TopologyStatus.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word"),
     )
     assert list(reply.topics_to_make) == ["counts", "by-word"]
     assert (reply.tasks, driver.group.state_name) == (Tasks(), "NotReady")
@@ -106,7 +106,7 @@ def test_missing_source_topics_end_an_assignment() -> None:
     driver.join("a")
     driver.image = counting_image(2, by_word=2, counts=2)
     reply = driver.send_ok("a", 2)
-    assert codes(reply) == [Status.MISSING_SOURCE_TOPICS]
+    assert codes(reply) == [TopologyStatus.MISSING_SOURCE_TOPICS]
     assert reply.tasks == Tasks()
     assert driver.send_ok("a", 2, owned=Tasks()).member_epoch == 3
     assert driver.group.state_name == "NotReady"
@@ -141,7 +141,7 @@ def test_an_older_topology_is_stale() -> None:
     reply = driver.join("b", topology=(2, ()))
     assert reply.statuses == (
         (
-            Status.STALE_TOPOLOGY,
+            TopologyStatus.STALE_TOPOLOGY,
             "The member's topology epoch 2 is behind the group's topology epoch 3.",
         ),
     )
@@ -205,7 +205,7 @@ def test_the_first_assignment_waits_for_members() -> None:
         1,
         (
             (
-                Status.ASSIGNMENT_DELAYED,
+                TopologyStatus.ASSIGNMENT_DELAYED,
                 "Assignment delayed due to the configured initial rebalance delay.",
             ),
         ),
@@ -214,7 +214,7 @@ def test_the_first_assignment_waits_for_members() -> None:
     assert isinstance(delay, TimerSet)
     assert (delay.kind, delay.delay_ms, delay.keeps_first) == (TimerKind.ASSIGNMENT, 3_000, True)
     driver.is_delayed = True
-    assert codes(driver.join("b")) == [Status.ASSIGNMENT_DELAYED]
+    assert codes(driver.join("b")) == [TopologyStatus.ASSIGNMENT_DELAYED]
     assert driver.group.state_name == "Assigning"
     driver.send_ok("a", 1)
     driver.fire(TimerKind.ASSIGNMENT)
@@ -244,7 +244,7 @@ def test_assignments_keep_a_distance() -> None:
     reply = driver.join("b")
     assert reply.statuses == (
         (
-            Status.ASSIGNMENT_DELAYED,
+            TopologyStatus.ASSIGNMENT_DELAYED,
             "Assignment delayed due to the configured assignment interval.",
         ),
     )
@@ -272,7 +272,7 @@ def test_missing_client_tags_are_told() -> None:
     reply = driver.join("a", client_tags={"zone": "z"})
     assert reply.statuses == (
         (
-            Status.MISSING_CLIENT_TAGS,
+            TopologyStatus.MISSING_CLIENT_TAGS,
             "Missing required client tags for rack-aware standby assignment: [cluster]. Configure "
             "them via 'client.tag.<tagKey>' in your Streams config.",
         ),
@@ -436,10 +436,14 @@ def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
         "Streams group member a encountered a fatal error and requested a shutdown for the entire "
         "application."
     )
-    assert driver.send_ok("a", 2, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
-    assert driver.send_ok("b", 3, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
+    assert driver.send_ok("a", 2, shutdown=True).statuses == (
+        (TopologyStatus.SHUTDOWN_APPLICATION, text),
+    )
+    assert driver.send_ok("b", 3, shutdown=True).statuses == (
+        (TopologyStatus.SHUTDOWN_APPLICATION, text),
+    )
     driver.send_ok("a", LEFT_EPOCH)
-    assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+    assert codes(driver.send_ok("b", 3)) == [TopologyStatus.SHUTDOWN_APPLICATION]
     driver.send_ok("b", LEFT_EPOCH)
     assert driver.join("c").statuses == ()
 
@@ -449,7 +453,7 @@ def test_a_member_may_ask_for_the_shutdown_as_it_leaves() -> None:
     driver.join("a")
     driver.join("b")
     driver.send_ok("a", LEFT_EPOCH, shutdown=True)
-    assert codes(driver.send_ok("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+    assert codes(driver.send_ok("b", 3)) == [TopologyStatus.SHUTDOWN_APPLICATION]
 
 
 # Offsets and endpoints

@@ -11,10 +11,10 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.topology import (
     ConfiguredTopology,
     CopartitionGroup,
-    Status,
     Subtopology,
     TopicInfo,
     Topology,
+    TopologyStatus,
     build_topology,
     configure,
     topics_of,
@@ -65,7 +65,7 @@ def test_internal_topics_that_are_missing_are_to_be_made() -> None:
     configured_topology = configured(*parts, a=3)
     assert not configured_topology.is_ready
     assert configured_topology.problem == (
-        Status.MISSING_INTERNAL_TOPICS,
+        TopologyStatus.MISSING_INTERNAL_TOPICS,
         "Internal topics are missing: r, log",
     )
     assert configured_topology.missing["r"] == TopicInfo(name="r", partitions=3)
@@ -91,7 +91,7 @@ def test_a_number_goes_through_a_chain_of_repartition_topics() -> None:
 def test_many_missing_topics_are_summed_up() -> None:
     configured_topology = configured(subtopology_of("0", "a", "b", "c", "d", "e"), b=1)
     assert configured_topology.problem == (
-        Status.MISSING_SOURCE_TOPICS,
+        TopologyStatus.MISSING_SOURCE_TOPICS,
         "Source topics a, c, d and 1 additional topics are missing.",
     )
     assert configured_topology.subtopologies is None
@@ -142,7 +142,7 @@ WRONG = {
 def test_topics_that_don_t_fit(name: str) -> None:
     parts, text = WRONG[name]
     configured_topology = configured(*parts, a=2, b=3)
-    assert configured_topology.problem == (Status.INCORRECTLY_PARTITIONED_TOPICS, text)
+    assert configured_topology.problem == (TopologyStatus.INCORRECTLY_PARTITIONED_TOPICS, text)
 
 
 def test_repartition_topics_of_a_group_get_one_number() -> None:

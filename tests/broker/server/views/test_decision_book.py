@@ -14,7 +14,7 @@ from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.server.views import _decision_book
 from txnsim.server.views._decision_book import DecisionBook
-from txnsim.txn.past_decision import Decision
+from txnsim.txn.past_decision import PastDecision
 from txnsim.types import IsolationLevel, TopicPartition
 
 WHERE = TopicPartition("orders", 0)
@@ -112,7 +112,7 @@ def test_what_hangs_is_told_its_past_decision() -> None:
             log = cluster.sim.brokers[cluster.leader(WHERE)].replicas.led[WHERE]
             (producer,) = log.producers.open_producers()
             decided = book.decided(WHERE, producer, None)
-            assert decided.decision is Decision.UNKNOWN
+            assert decided.decision is PastDecision.UNKNOWN
             assert "no coordinator knows the producer" in str(decided)
 
     run_cluster(story)

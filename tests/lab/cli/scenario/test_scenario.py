@@ -32,7 +32,7 @@ from txnsim_lab.cli._scenario.output import (
 )
 from txnsim_lab.scenario import catalog, runner
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import JudgesResult, Pace, RunResult, ScenarioRun
+from txnsim_lab.scenario.runner import JudgesResult, RunResult, ScenarioRun, StoryPace
 
 WRONG: dict[str, tuple[str, ...]] = {}
 Z01 = ["scenario", "run", "z01"]
@@ -56,7 +56,7 @@ def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
     recorded = Told()
 
     def run_in_virtual_time(
-        scenario_run: ScenarioRun, *, seed: int, pace: Pace | None = None
+        scenario_run: ScenarioRun, *, seed: int, pace: StoryPace | None = None
     ) -> RunResult:
         assert pace is None
         recorded.virtual.append((scenario_run.run, scenario_run.take, seed))
