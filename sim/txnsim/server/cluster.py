@@ -197,16 +197,18 @@ class SimCluster:
             ConfigError: A topic of the options can't be created.
         """
         try:
-            loaded = self.options.loaded
+            loaded_cluster = self.options.loaded
             self._make_brokers(
                 await self._bind_endpoints(),
-                first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
-                loaded=loaded,
+                first_producer_id=FIRST_PRODUCER_ID
+                if loaded_cluster is None
+                else loaded_cluster.first_producer_id,
+                loaded_cluster=loaded_cluster,
             )
             with input_event(self.environment, "create-topics"):
                 self._create_topics()
             await self._prepare_coordinators()
-            if loaded is not None and self.environment.tracer.on:
+            if loaded_cluster is not None and self.environment.tracer.on:
                 self.environment.tracer.tell_snapshot()  # no event has the contents of the disks
         except BaseException:
             await self.stop()
@@ -585,7 +587,7 @@ class SimCluster:
         endpoints: list[tuple[Endpoint, ...]],
         *,
         first_producer_id: ProducerId = FIRST_PRODUCER_ID,
-        loaded: LoadedCluster | None = None,
+        loaded_cluster: LoadedCluster | None = None,
     ) -> None:
         options = self.options
         host = options.advertised_host or self.environment.clients_host
@@ -595,7 +597,7 @@ class SimCluster:
             security=options.security,
             fleet=self.fleet,
             draw_salt=self.environment.rng.stream("scram.salts").randbytes,
-            loaded=loaded,
+            loaded_cluster=loaded_cluster,
         )
         network = self.environment.network
         if self._metadata is not None and self.environment.tracer.on:
@@ -626,7 +628,7 @@ class SimCluster:
                 self.fleet.release_of(broker_id).rules,
                 allowance=None if budget is None else budget.allowance,
             )
-            for loaded_replica in () if loaded is None else loaded.logs[broker_id]:
+            for loaded_replica in () if loaded_cluster is None else loaded_cluster.logs[broker_id]:
                 logs.adopt_log(
                     loaded_replica.topic_id,
                     loaded_replica.log,
@@ -692,10 +694,10 @@ def first_image(
     security: SecurityOptions,
     fleet: Fleet,
     draw_salt: Callable[[int], bytes],
-    loaded: LoadedCluster | None = None,
+    loaded_cluster: LoadedCluster | None = None,
 ) -> ClusterImage:
     """The metadata with these brokers: of a freshly formatted cluster, or as loaded from disks."""
-    if loaded is None:
+    if loaded_cluster is None:
         image = controller.initial_image(
             cluster_id=settings.cluster_id,
             brokers=tuple(brokers),
@@ -704,7 +706,7 @@ def first_image(
             fleet=fleet,
         )
     else:
-        image = loaded.image
+        image = loaded_cluster.image
         for broker in brokers:
             # A registration's epoch is its offset in the metadata log.
             image = image.with_broker(msgspec.structs.replace(broker, epoch=image.offset + 1))

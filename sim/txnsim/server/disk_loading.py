@@ -118,7 +118,7 @@ def load_cluster(
             config=log_config(
                 image, topic, settings, broker_id, release_rules=fleet.release_of(broker_id).rules
             ),
-            noted=folder.checkpointed,
+            checkpointed_offsets=folder.checkpointed,
             was_clean=folder.was_clean,
             now_ms=now_ms,
         )

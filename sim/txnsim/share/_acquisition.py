@@ -299,18 +299,20 @@ def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
 
     Counterpart: ShareFetchUtils.accumulateAcquiredRecords.
     """
-    joined: list[AcquiredRange] = []
-    for acquired in ranges:
-        previous = joined[-1] if joined else None
-        delivery_count = acquired.delivery_count
-        if previous and (previous.last_offset + 1, previous.delivery_count) == (
-            acquired.first_offset,
+    joined_ranges: list[AcquiredRange] = []
+    for acquired_range in ranges:
+        previous_range = joined_ranges[-1] if joined_ranges else None
+        delivery_count = acquired_range.delivery_count
+        if previous_range and (previous_range.last_offset + 1, previous_range.delivery_count) == (
+            acquired_range.first_offset,
             delivery_count,
         ):
-            joined[-1] = AcquiredRange(previous.first_offset, acquired.last_offset, delivery_count)
+            joined_ranges[-1] = AcquiredRange(
+                previous_range.first_offset, acquired_range.last_offset, delivery_count
+            )
         else:
-            joined.append(acquired)
-    return joined
+            joined_ranges.append(acquired_range)
+    return joined_ranges
 
 
 def _archive_cleaned(records: InFlight, fetch_offset: int, read_start: int) -> None:
@@ -356,7 +358,9 @@ def _archive_aborted(
     kept_ranges = tuple(_without_batches(ranges, aborted_batches))
     return Acquired(
         ranges=kept_ranges,
-        count=sum(acquired.last_offset - acquired.first_offset + 1 for acquired in kept_ranges),
+        count=sum(
+            kept_range.last_offset - kept_range.first_offset + 1 for kept_range in kept_ranges
+        ),
     )
 
 

@@ -83,14 +83,14 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
 
 
 def _merge_in_steps(
-    older: list[StateBatch], newer: list[StateBatch]
+    older_batches: list[StateBatch], newer_batches: list[StateBatch]
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Merge two ordered lists of batches, in slices: there may be ten thousand of each, and most
     have equal bounds.
     """
     merged_batches: list[StateBatch] = []
     equal_count = 0
-    for left_batch, right_batch in zip(older, newer, strict=False):
+    for left_batch, right_batch in zip(older_batches, newer_batches, strict=False):
         if (
             left_batch.first_offset != right_batch.first_offset
             or left_batch.last_offset != right_batch.last_offset
@@ -103,7 +103,7 @@ def _merge_in_steps(
         equal_count += 1
         if equal_count % _BATCHES_PER_STEP == 0:
             yield _BATCHES_PER_STEP
-    older_rest, newer_rest = older[equal_count:][::-1], newer[equal_count:][::-1]
+    older_rest, newer_rest = older_batches[equal_count:][::-1], newer_batches[equal_count:][::-1]
     while older_rest and newer_rest:
         left_batch, right_batch = older_rest[-1], newer_rest[-1]
         if left_batch.first_offset > right_batch.first_offset:
@@ -183,14 +183,17 @@ def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
 def _append_or_extend(batches: list[StateBatch], batch: StateBatch) -> None:
     """Append a batch, or extend the last batch where this one continues it in the same state."""
     if batches:
-        previous = batches[-1]
+        last_batch = batches[-1]
         if (
-            previous.last_offset + 1 == batch.first_offset
-            and previous.delivery_state == batch.delivery_state
-            and previous.delivery_count == batch.delivery_count
+            last_batch.last_offset + 1 == batch.first_offset
+            and last_batch.delivery_state == batch.delivery_state
+            and last_batch.delivery_count == batch.delivery_count
         ):
             batch = StateBatch(
-                previous.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count
+                last_batch.first_offset,
+                batch.last_offset,
+                batch.delivery_state,
+                batch.delivery_count,
             )
             batches.pop()
     batches.append(batch)

@@ -74,7 +74,7 @@ def load_replica(
     replica: names.PartitionDirectory,
     *,
     config: LogConfig,
-    noted: CheckpointedOffsets,
+    checkpointed_offsets: CheckpointedOffsets,
     was_clean: bool,
     now_ms: int,
 ) -> LoadedReplica:
@@ -86,7 +86,7 @@ def load_replica(
         OSError: A file can't be read.
     """
     try:
-        return _load_log(replica, config, noted, was_clean=was_clean, now_ms=now_ms)
+        return _load_log(replica, config, checkpointed_offsets, was_clean=was_clean, now_ms=now_ms)
     except CorruptBatchError as error:
         # A broker gives up the whole directory (LogManager.loadLogs).
         raise ConfigError(f"{replica.path}: {error}") from error
@@ -95,19 +95,21 @@ def load_replica(
 def _load_log(
     replica: names.PartitionDirectory,
     config: LogConfig,
-    noted: CheckpointedOffsets,
+    checkpointed_offsets: CheckpointedOffsets,
     *,
     was_clean: bool,
     now_ms: int,
 ) -> LoadedReplica:
     files = replica_files(replica.path)
-    first_offset = files.segments[0].base_offset if files.segments else noted.log_start_offset
+    first_offset = (
+        files.segments[0].base_offset if files.segments else checkpointed_offsets.log_start_offset
+    )
     losses: list[DataLoss] = []
     loader = LogLoader(
         topic_partition=replica.topic_partition,
         config=config,
         start_offset=first_offset,
-        log_start_offset=noted.log_start_offset,
+        log_start_offset=checkpointed_offsets.log_start_offset,
         leader_epochs=_leader_epochs(replica.path, losses),
         snapshots=_producer_snapshots(files, losses),
     )
@@ -116,13 +118,13 @@ def _load_log(
         files.segments,
         losses,
         # The segment that holds the recovery point is not wholly on disk, either.
-        recovers_from=None if was_clean else noted.recovery_point,
+        recovers_from=None if was_clean else checkpointed_offsets.recovery_point,
         now_ms=now_ms,
     )
     end_offset = loader.end_offset
     is_kept = loader.finish(
-        recovery_point=noted.recovery_point,
-        cleaned_until=noted.cleaned_until,
+        recovery_point=checkpointed_offsets.recovery_point,
+        cleaned_until=checkpointed_offsets.cleaned_until,
         was_clean=was_clean,
         now_ms=now_ms,
     )
@@ -132,7 +134,10 @@ def _load_log(
                 path=str(replica.path),
                 position=0,
                 size=sum(segment.log.stat().st_size for segment in files.segments),
-                reason=f"the log ends at {end_offset}, below its start {noted.log_start_offset}",
+                reason=(
+                    f"the log ends at {end_offset}, below its start"
+                    f" {checkpointed_offsets.log_start_offset}"
+                ),
             )
         )
     return LoadedReplica(log=loader.log, losses=tuple(losses))

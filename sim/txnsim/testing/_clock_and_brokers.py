@@ -60,10 +60,10 @@ class AsyncClock(ClusterPart):
             ConfigError: There is no such broker.
             ValueError: The duration is no whole number of milliseconds.
         """
-        rebuilt = self._rebuilt
-        clock: Clock = rebuilt.environment.clock
+        rebuilt_cluster = self._rebuilt
+        clock: Clock = rebuilt_cluster.environment.clock
         if broker is not None:
-            clock = rebuilt.sim.member(BrokerId(broker)).clock
+            clock = rebuilt_cluster.sim.member(BrokerId(broker)).clock
         shift(clock, whole_ms(duration))
         return clock.now_ms()
 

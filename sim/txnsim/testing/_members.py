@@ -43,9 +43,11 @@ class MemberProgress:
 class AsyncMember(MemberProgress):
     """A member of a group, from ``AsyncMembers.join``."""
 
-    def __init__(self, rebuilt: RebuiltCluster, client: Cluster, member: GroupMember) -> None:
+    def __init__(
+        self, rebuilt_cluster: RebuiltCluster, client: Cluster, member: GroupMember
+    ) -> None:
         super().__init__(member)
-        self._rebuilt = rebuilt
+        self._rebuilt = rebuilt_cluster
         self._client = client
 
     @property

@@ -68,12 +68,12 @@ class _WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     def _pending_text(self) -> str:
         """What the cluster's transactions wait for; empty when its event loop has stopped."""
-        rebuilt = self.kafka.rebuilt
-        if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
+        rebuilt_cluster = self.kafka.rebuilt
+        if not rebuilt_cluster.is_running or not rebuilt_cluster.cluster_loop.loop.is_running():
             return ""
 
         pending_text = asyncio.run_coroutine_threadsafe(
-            waits_text(rebuilt.sim), rebuilt.cluster_loop.loop
+            waits_text(rebuilt_cluster.sim), rebuilt_cluster.cluster_loop.loop
         )
         try:
             return pending_text.result(ANSWER_SECONDS)
@@ -222,9 +222,9 @@ class ClusterGuard:
         self._seed = None
         self._has_failed = False
         if self._shared is not None:
-            rebuilt = self._shared.asynchronous.rebuilt
-            trace_position = 0 if rebuilt.tracer is None else len(rebuilt.tracer)
-            self._shared_position = (rebuilt.build_count, trace_position)
+            rebuilt_cluster = self._shared.asynchronous.rebuilt
+            trace_position = 0 if rebuilt_cluster.tracer is None else len(rebuilt_cluster.tracer)
+            self._shared_position = (rebuilt_cluster.build_count, trace_position)
 
     def note_failure(self) -> None:
         """Notes that a phase of the test has failed."""

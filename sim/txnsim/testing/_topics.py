@@ -51,8 +51,8 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
 class AsyncTopics(ClusterPart):
     """The topics of one cluster."""
 
-    def __init__(self, rebuilt: RebuiltCluster) -> None:
-        super().__init__(rebuilt)
+    def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
+        super().__init__(rebuilt_cluster)
         self.deletions: list[tuple[str, int]] = []
         """(topic that the test has deleted, time of the deletion in ms of the cluster clock)."""
 

@@ -124,12 +124,12 @@ class AsyncSimulatedKafka:
 
     async def __aexit__(self, error_type: object, error: BaseException | None, *_: object) -> None:
         __tracebackhide__ = True
-        rebuilt = self._rebuilt
-        if rebuilt is None or not rebuilt.is_running:
+        rebuilt_cluster = self._rebuilt
+        if rebuilt_cluster is None or not rebuilt_cluster.is_running:
             return
         checks_faults = error is None and not self.requested_options.faults_may_miss
         states = self.faults.states_now() if checks_faults else ()
-        await rebuilt.cluster_loop.run(rebuilt.stop())
+        await rebuilt_cluster.cluster_loop.run(rebuilt_cluster.stop())
         judging.all_faults_struck(states)
 
     async def start(self) -> None:
@@ -143,29 +143,29 @@ class AsyncSimulatedKafka:
         if self._rebuilt is not None and self._rebuilt.is_running:
             raise RuntimeError("the cluster runs already")
         cluster_loop, environment = self._loop_and_environment
-        rebuilt = RebuiltCluster(
+        rebuilt_cluster = RebuiltCluster(
             cluster_loop or ClusterLoop(asyncio.get_running_loop()),
             self.requested_options,
             environment,
         )
-        await rebuilt.cluster_loop.run(rebuilt.start())
-        self._rebuilt = rebuilt
-        self.faults = AsyncFaults(rebuilt)
+        await rebuilt_cluster.cluster_loop.run(rebuilt_cluster.start())
+        self._rebuilt = rebuilt_cluster
+        self.faults = AsyncFaults(rebuilt_cluster)
         """Arms and releases faults, and waits until one has struck."""
-        self.clock = AsyncClock(rebuilt)
+        self.clock = AsyncClock(rebuilt_cluster)
         """The cluster's clock."""
-        self.brokers = AsyncBrokers(rebuilt)
+        self.brokers = AsyncBrokers(rebuilt_cluster)
         """Stops, starts, kills and isolates brokers."""
-        self.leaders = AsyncLeaders(rebuilt)
+        self.leaders = AsyncLeaders(rebuilt_cluster)
         """The leaders of partitions."""
         self._history: AsyncHistory | None = None
-        self.topics = AsyncTopics(rebuilt)
+        self.topics = AsyncTopics(rebuilt_cluster)
         """Creates and reads topics."""
-        self.transactions = AsyncTransactions(rebuilt)
+        self.transactions = AsyncTransactions(rebuilt_cluster)
         """Transactions as an operator sees them."""
-        self.members = AsyncMembers(rebuilt)
+        self.members = AsyncMembers(rebuilt_cluster)
         """Consumers in groups: join, poll, commit, stand still, leave, die."""
-        self.trace = AsyncTrace(rebuilt)
+        self.trace = AsyncTrace(rebuilt_cluster)
         """The trace of the cluster."""
 
     async def stop(self) -> None:

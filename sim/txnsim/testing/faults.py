@@ -89,8 +89,8 @@ class AsyncFault(FaultResults):
 class AsyncFaults(ClusterPart):
     """The faults of one cluster."""
 
-    def __init__(self, rebuilt: RebuiltCluster) -> None:
-        super().__init__(rebuilt)
+    def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
+        super().__init__(rebuilt_cluster)
         self._armed: list[AsyncFault] = []
         """All rules since the last ``forget``, including those no longer in force."""
         self._rule_count = 0

@@ -172,8 +172,8 @@ class RebuiltCluster:
 class ClusterPart:
     """One part of a cluster's interface for tests."""
 
-    def __init__(self, rebuilt: RebuiltCluster) -> None:
-        self._rebuilt = rebuilt
+    def __init__(self, rebuilt_cluster: RebuiltCluster) -> None:
+        self._rebuilt = rebuilt_cluster
 
     @property
     def cluster_loop(self) -> ClusterLoop:

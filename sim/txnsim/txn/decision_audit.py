@@ -387,13 +387,13 @@ class _Pairing:
             costs, row_steps = [], bytearray()
             for column in range(first_column, last_column + 1):
                 best_cost, best_step = (0, _PAIR) if row == column == 0 else (_NEVER, _PAIR)
-                above = column - first_column_above
-                if row and column and 0 < above <= len(costs_before):
-                    best_cost = costs_before[above - 1] + self._pair_cost(
+                index_above = column - first_column_above
+                if row and column and 0 < index_above <= len(costs_before):
+                    best_cost = costs_before[index_above - 1] + self._pair_cost(
                         decisions[row - 1], markers[column - 1]
                     )
-                if row and 0 <= above < len(costs_before):
-                    cost = costs_before[above] + self._missing_costs[decisions[row - 1]]
+                if row and 0 <= index_above < len(costs_before):
+                    cost = costs_before[index_above] + self._missing_costs[decisions[row - 1]]
                     if cost < best_cost:
                         best_cost, best_step = cost, _MISSING
                 if column > first_column:

@@ -79,24 +79,26 @@ class DecisionLedger:
         self.kept_count = 0
         """How many decisions and markers are kept."""
 
-    def add_decision(self, place: EpochPlace, decision: AuditedDecision) -> None:
+    def add_decision(self, epoch_place: EpochPlace, decision: AuditedDecision) -> None:
         """Take a decision. Those of one place come in the order of the coordinator's log, each once
         its transaction is complete; others at the end.
         """
-        self._places[place].decisions.append(decision)
+        self._places[epoch_place].decisions.append(decision)
         self.kept_count += 1
 
-    def add_marker(self, place: EpochPlace, marker: AuditedMarker) -> None:
+    def add_marker(self, epoch_place: EpochPlace, marker: AuditedMarker) -> None:
         """Take a marker. Those of one place come in the order of the partition's log."""
-        self._places[place].markers.append(marker)
+        self._places[epoch_place].markers.append(marker)
         self.kept_count += 1
 
     def unmarked_epochs(self) -> Mapping[tuple[int, TopicPartition], Set[int]]:
         """(producer id, partition) -> its epochs with a decision that lacks its marker."""
         epochs: defaultdict[tuple[int, TopicPartition], set[int]] = defaultdict(set)
-        for place, undecided in self._places.items():
+        for epoch_place, undecided in self._places.items():
             if undecided.decisions and not undecided.markers:
-                epochs[place.producer_id, place.partition].add(place.producer_epoch)
+                epochs[epoch_place.producer_id, epoch_place.partition].add(
+                    epoch_place.producer_epoch
+                )
         return epochs
 
     def settle(self, before_ms: int, held_ids: Set[int]) -> Iterator[JudgedPlace]:
@@ -106,45 +108,51 @@ class DecisionLedger:
             before_ms: Every decision and marker before this time has been read.
             held_ids: Producer ids with a decision that is not complete yet.
         """
-        for place, undecided in [*self._places.items()]:
+        for epoch_place, undecided in [*self._places.items()]:
             if undecided.is_v2:
                 (decision,) = undecided.decisions
                 if undecided.markers and _is_over(decision, before_ms):
-                    yield from self._judge_epoch(place, undecided, 1, len(undecided.markers))
+                    yield from self._judge_epoch(epoch_place, undecided, 1, len(undecided.markers))
             elif undecided.decisions:
                 decision_count, marker_count = _settled_counts(undecided, before_ms)
                 if decision_count:
-                    yield from self._judge_epoch(place, undecided, decision_count, marker_count)
+                    yield from self._judge_epoch(
+                        epoch_place, undecided, decision_count, marker_count
+                    )
             elif (
-                place.producer_id not in held_ids
+                epoch_place.producer_id not in held_ids
                 and undecided.markers[-1].at_ms < before_ms - PAUSE_MS
             ):
-                yield from self._judge_epoch(place, undecided, 0, len(undecided.markers))
+                yield from self._judge_epoch(epoch_place, undecided, 0, len(undecided.markers))
 
     def finish(self) -> Iterator[JudgedPlace]:
         """Judge what is left."""
-        for place, undecided in sorted(self._places.items(), key=lambda item: item[0]):
+        for epoch_place, undecided in sorted(self._places.items(), key=lambda item: item[0]):
             decision_count, marker_count = len(undecided.decisions), len(undecided.markers)
-            yield from self._judge_epoch(place, undecided, decision_count, marker_count)
+            yield from self._judge_epoch(epoch_place, undecided, decision_count, marker_count)
 
     def _judge_epoch(
-        self, place: EpochPlace, undecided: _UnjudgedEpoch, decision_count: int, marker_count: int
+        self,
+        epoch_place: EpochPlace,
+        undecided: _UnjudgedEpoch,
+        decision_count: int,
+        marker_count: int,
     ) -> Iterator[JudgedPlace]:
         """Judge the first decisions and markers of a place, and forget them."""
-        partition_reach, coordinator_reach = self._reach_of(place)
+        partition_reach, coordinator_reach = self._reach_of(epoch_place)
         decisions = undecided.decisions[:decision_count]
         markers = undecided.markers[:marker_count]
         del undecided.decisions[:decision_count], undecided.markers[:marker_count]
         self.kept_count -= decision_count + marker_count
         if not undecided.decisions and not undecided.markers:
-            del self._places[place]
+            del self._places[epoch_place]
         for verdict in audit_epoch(
             decisions,
             markers,
             partition_reach=partition_reach,
             coordinator_reach=coordinator_reach,
         ):
-            yield JudgedPlace(place, verdict)
+            yield JudgedPlace(epoch_place, verdict)
 
 
 def _is_over(decision: AuditedDecision, before_ms: int) -> bool:
@@ -155,7 +163,7 @@ def _is_over(decision: AuditedDecision, before_ms: int) -> bool:
 def _settled_counts(undecided: _UnjudgedEpoch, before_ms: int) -> tuple[int, int]:
     """How many decisions, and how many markers, can be judged without the rest."""
     decisions, markers = undecided.decisions, undecided.markers
-    settled = (0, 0)
+    settled_counts = (0, 0)
     plain_in_a_row, marker_index = 0, 0
     for index, decision in enumerate(decisions):
         if not _is_over(decision, before_ms):
@@ -172,10 +180,12 @@ def _settled_counts(undecided: _UnjudgedEpoch, before_ms: int) -> tuple[int, int
         plain_in_a_row += 1
         quiet_until_ms = before_ms if is_last else end_ms
         if quiet_until_ms - own_markers[0].at_ms > PAUSE_MS:
-            settled = index + 1, marker_index
+            settled_counts = index + 1, marker_index
         elif plain_in_a_row >= 2 * NEIGHBOURS:  # each of them has one marker
-            settled = max(settled, (index + 1 - NEIGHBOURS, marker_index - NEIGHBOURS))
-    return settled
+            settled_counts = max(
+                settled_counts, (index + 1 - NEIGHBOURS, marker_index - NEIGHBOURS)
+            )
+    return settled_counts
 
 
 def _is_plain(decision: AuditedDecision, own_markers: Sequence[AuditedMarker]) -> bool:

@@ -268,12 +268,12 @@ def finding_id(verdict: AuditVerdict, topic_partition: TopicPartition, producer_
     its log; without either, the producer. Each is there once.
     """
     if verdict.decision is not None:
-        place = f"decision-{verdict.decision.coordinator}-{verdict.decision.offset}"
+        place_text = f"decision-{verdict.decision.coordinator}-{verdict.decision.offset}"
     elif verdict.markers:
-        place = f"marker-{verdict.markers[0].offset}"
+        place_text = f"marker-{verdict.markers[0].offset}"
     else:
-        place = f"producer-{producer_id}"
-    return f"{verdict.state}:{topic_partition}:{place}"
+        place_text = f"producer-{producer_id}"
+    return f"{verdict.state}:{topic_partition}:{place_text}"
 
 
 def _decision_place(decision: AuditedDecision) -> DecisionPlace:

@@ -74,12 +74,12 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         return f"{sentence}; {READ_LOG_HINT}" if self.lacks_right else sentence
 
     @staticmethod
-    def with_guess(command: str, decided: DecisionEvidence | None) -> str:
+    def with_guess(command: str, evidence: DecisionEvidence | None) -> str:
         """The command to show to users. It ends the text, without a full stop, as people paste it.
         If the decision is unknown it ends with ``--guess``, and the words before it say what to
         add.
         """
-        if decided is not None and decided.decision is not PastDecision.UNKNOWN:
+        if evidence is not None and evidence.decision is not PastDecision.UNKNOWN:
             return command
         return f"add abort, which discards its records, or commit: {command} --guess"
 

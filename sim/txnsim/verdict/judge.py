@@ -421,9 +421,9 @@ class _ClusterView:
                 ends = _repair_ending(status, partition.partition, self._program, open_txn.decided)
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
-                owed = self._owed.get((transactional_id or "", partition.partition))
-                headline = words.owed_headline(name, partition.partition, owed)
-                ends = _marker_ending(owed)
+                owed_marker = self._owed.get((transactional_id or "", partition.partition))
+                headline = words.owed_headline(name, partition.partition, owed_marker)
+                ends = _marker_ending(owed_marker)
             case OpenTxnStatus.ALIVE:
                 state = VerdictState.OPEN
                 headline = words.open_headline(
@@ -594,12 +594,16 @@ _ENDS_OF_SENDING: Final[Mapping[MarkerSending, EndsBy]] = {
 }
 
 
-def _marker_ending(owed: OwedMarkerFacts | None) -> Ending:
-    ends_by = EndsBy.MARKER if owed is None else _ENDS_OF_SENDING.get(owed.sending, EndsBy.MARKER)
+def _marker_ending(owed_marker: OwedMarkerFacts | None) -> Ending:
+    ends_by = (
+        EndsBy.MARKER
+        if owed_marker is None
+        else _ENDS_OF_SENDING.get(owed_marker.sending, EndsBy.MARKER)
+    )
     return Ending(
         by=ends_by,
-        sentence=words.marker_ends(owed),
-        at_ms=None if owed is None else owed.sent_again_ms,
+        sentence=words.marker_ends(owed_marker),
+        at_ms=None if owed_marker is None else owed_marker.sent_again_ms,
     )
 
 

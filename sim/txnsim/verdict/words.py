@@ -79,10 +79,10 @@ def hanging_headline(
         if stands_at is None
         else f"readers get nothing from offset {stands_at} on"
     )
-    deleted = _deleted_text(first_offset, log_start)
+    deleted_text = _deleted_text(first_offset, log_start)
     # The transaction hangs: the name of an application alone reads as if the application hung.
     owner = f"producer {producer_id}" if transactional_id is None else transactional_id
-    return f"A transaction of {owner} hangs on {partition}: {effect}{deleted}"
+    return f"A transaction of {owner} hangs on {partition}: {effect}{deleted_text}"
 
 
 def open_headline(
@@ -94,8 +94,8 @@ def open_headline(
     log_start: int,
 ) -> str:
     name = _headline_start(transactional_id, producer_id)
-    deleted = _deleted_text(first_offset, log_start)
-    return f"{name} is open on {partition} since offset {first_offset}{deleted}"
+    deleted_text = _deleted_text(first_offset, log_start)
+    return f"{name} is open on {partition} since offset {first_offset}{deleted_text}"
 
 
 def _deleted_text(first_offset: int, log_start: int) -> str:
@@ -315,13 +315,16 @@ def real_kafka_advice(
         stands_at: Where readers stand.
         is_commit: Whether its coordinator has committed it.
     """
-    place = (*option("--topic", partition.topic), *option("--partition", partition.partition))
+    partition_options = (
+        *option("--topic", partition.topic),
+        *option("--partition", partition.partition),
+    )
     return RealKafkaAdvice(
         notice=(
             "The lag of read_committed groups stays, and the metric"
             " PartitionsWithLateTransactionsCount leaves 0."
         ),
-        find_command=command_line(*_KAFKA_TOOL, "find-hanging", *place),
+        find_command=command_line(*_KAFKA_TOOL, "find-hanging", *partition_options),
         end=(
             "This tool writes ABORT alone, and this transaction was committed: its records would"
             " be lost."
@@ -332,7 +335,7 @@ def real_kafka_advice(
             None
             if is_commit
             else command_line(
-                *_KAFKA_TOOL, "abort", *place, *option("--start-offset", str(stands_at))
+                *_KAFKA_TOOL, "abort", *partition_options, *option("--start-offset", str(stands_at))
             )
         ),
         prevent=(
@@ -365,7 +368,7 @@ LAST_KNOWN: Final = " (last known: no broker serves it)"
 
 def share_group_sentence(standing: ShareStanding) -> str:
     """What a share group holds of a partition, where it stands and waits; without a full stop."""
-    place = (
+    position_text = (
         f"next {standing.next_offset}"
         if standing.waits_at is None
         else f"waits at {standing.waits_at}"
@@ -376,7 +379,7 @@ def share_group_sentence(standing: ShareStanding) -> str:
         more_count = len(standing.held) - 1
         holds = f"held: {held} by {member}{f' and {more_count} more' if more_count else ''}"
     name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{name}: start offset {standing.start_offset}, {place} · {holds}"
+    return f"{name}: start offset {standing.start_offset}, {position_text} · {holds}"
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):

@@ -301,7 +301,7 @@ def image_of(
         security=security,
         fleet=Fleet(),
         draw_salt=bytes,
-        loaded=loaded,
+        loaded_cluster=loaded,
     )
 
 

@@ -78,7 +78,7 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
         loaded = load_replica(
             orders.replica,
             config=LogConfig(rules=LATEST_RULES),
-            noted=orders.checkpointed,
+            checkpointed_offsets=orders.checkpointed,
             was_clean=clean,
             now_ms=NOW,
         )

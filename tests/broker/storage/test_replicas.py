@@ -43,7 +43,7 @@ def load(
     loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
-        noted=noted or CheckpointedOffsets(),
+        checkpointed_offsets=noted or CheckpointedOffsets(),
         was_clean=clean,
         now_ms=NOW,
     )

@@ -168,7 +168,7 @@ def _play_replica(fuzz_bytes: bytes) -> None:
         stored = load_replica(
             replica,
             config=LogConfig(rules=LATEST_RULES),
-            noted=checkpointed,
+            checkpointed_offsets=checkpointed,
             was_clean=bool(flags & 2),
             now_ms=NOW_MS,
         )

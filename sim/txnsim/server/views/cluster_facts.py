@@ -237,12 +237,12 @@ class ClusterFactsReader:
         self, transactions: Iterable[tuple[OwnedPartition, TxnMetadata]]
     ) -> Iterator[OwedMarkerFacts]:
         cluster = self._cluster
-        prepared = [
+        prepared_txns = [
             (owned_partition, txn)
             for owned_partition, txn in transactions
             if txn.state in PREPARED_STATES and txn.partitions
         ]
-        if not prepared:
+        if not prepared_txns:
             return
         unanswered = [
             request
@@ -253,7 +253,7 @@ class ClusterFactsReader:
         sendings: dict[
             BrokerId, Mapping[TransactionalId, Mapping[TopicPartition, SendingAndTarget]]
         ] = {}
-        for owned_partition, txn in prepared:
+        for owned_partition, txn in prepared_txns:
             broker_id = _broker_of(owned_partition)
             if broker_id not in sendings:
                 sendings[broker_id] = cluster.brokers[broker_id].coordinator.sendings()
