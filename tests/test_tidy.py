@@ -41,7 +41,6 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/coordinators/group/_classic*.py": (
         "tests/broker/coordinators/group/test_membership.py"
     ),
-    "sim/txnsim_lab/exploration/_conductor.py": "tests/lab/exploration/test_deepening.py",
     "sim/txnsim_lab/cli/_traces/cut_off.py": "tests/test_judging_commands.py",
     "sim/txnsim_lab/cli/_incident.py": "tests/lab/scenario/test_incidents.py",
     "sim/txnsim_lab/scenario/_incident_disks.py": "tests/lab/scenario/test_incidents.py",

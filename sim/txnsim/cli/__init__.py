@@ -7,7 +7,7 @@
 - ``serve``, with ``_serve_load``: a cluster. ``_ready_file`` and
   ``_security_settings`` are what it writes, ``serving`` what it shares with the proxy.
 - ``_txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
-- ``control``: commands that ask the control port of a running simulator; ``control_token`` is what
+- ``control``: commands that ask the control port of a running simulator; ``_control_token`` is what
   lets them in.
 - ``decision_output``: what ``logs decisions`` and ``txns decisions`` print.
 - ``event_log``: how logs look, and how they stay readable.

@@ -177,10 +177,9 @@ async def fetch(
         if fetch_result.error == ErrorCode.none:
             return msgspec.structs.replace(fetch_result, leader_epoch=epoch, follower_id=near_id)
         failure = f"Fetch of {topic_partition} at {offset}: {fetch_result.error.name.upper()}"
-        is_near = near is not None and near_id != NO_REPLICA
-        if near is not None and is_near:
+        if near is not None:
             near.forget(topic_partition)  # the leader knows better (FetchCollector)
-        if not (fetch_result.error.retriable or is_near):
+        if not (fetch_result.error.retriable or near_id != NO_REPLICA):
             raise ClientError(failure, error=fetch_result.error)
         if deadline.has_passed:
             raise RetriableError(failure, error=fetch_result.error)

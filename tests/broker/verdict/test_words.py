@@ -255,3 +255,10 @@ def test_a_headline_names_the_producer_where_no_coordinator_knows_it() -> None:
         None, 7, PARTITION, first_offset=1, log_start=0, stands_at=None
     )
     assert hanging_headline == "A transaction of producer 7 hangs on t-0: open since offset 1"
+
+
+def test_an_operators_marker_is_named_as_such() -> None:
+    assert words.operator_marker_label(is_commit=True) == "COMMIT by an operator"
+    assert words.operator_marker_sentence("app", "t-0", is_commit=False) == (
+        "An operator has written the ABORT marker of app on t-0."
+    )

@@ -21,8 +21,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
-from txnsim.cli.control_token import token_from
+from txnsim.cli._control_token import VARIABLE as TOKEN_VARIABLE
+from txnsim.cli._control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.files import problem_of, read_given
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.cli import _ready_file as ready_file
-from txnsim.cli import control_token
+from txnsim.cli import _control_token
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
@@ -75,7 +75,7 @@ class LongRunning:
         if self._ready_file is not None:
             ready_file.check(self._ready_file)
             ready_file.remove_old(self._ready_file)
-        self.token = control_token.token_from(os.environ)
+        self.token = _control_token.token_from(os.environ)
         """The control port's token (``TXNSIM_TOKEN``); None if it is not set."""
 
     @staticmethod
@@ -115,7 +115,7 @@ class LongRunning:
         """The token as text to print; ``TXNSIM_TOKEN`` is only named, because the user has set
         it.
         """
-        return f"that of {control_token.VARIABLE}" if token == self.token else token
+        return f"that of {_control_token.VARIABLE}" if token == self.token else token
 
     def say_ended(self) -> None:
         """Remove the ready file, because the server is about to stop."""
