@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.cli import _ready_file as ready_file
 from txnsim.cli import _control_token
+from txnsim.cli import _ready_file as ready_file
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
