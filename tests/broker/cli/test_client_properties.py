@@ -14,7 +14,6 @@ from txnsim.cli._security_settings import (
     write_properties,
 )
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError
 from txnsim.security.login import Password
 from txnsim.server.security_demo import DemoFiles
@@ -110,25 +109,3 @@ def test_the_terminal_tells_every_library() -> None:
         assert all(line in text for line in lines)
     for user_name in USERS:
         assert user_name in text
-
-
-# The token that the environment sets.
-
-
-@pytest.mark.parametrize("environment", [{}, {"TXNSIM_TOKEN": ""}, {"TOKEN": "x" * 20}])
-def test_none_is_set(environment: dict[str, str]) -> None:
-    assert token_from(environment) is None
-
-
-@pytest.mark.parametrize("token", ["0123456789abcdef", "x" * 256, "-._~+/=-._~+/=-._~+/="])
-def test_one_is_set(token: str) -> None:
-    assert token_from({"TXNSIM_TOKEN": token}) == token
-
-
-@pytest.mark.parametrize(
-    "token", ["short", "x" * 257, "with a blank in it", "with\nlines in it..."]
-)
-def test_a_bad_one_is_refused_and_not_repeated(token: str) -> None:
-    with pytest.raises(ConfigError, match="TXNSIM_TOKEN: expected 16 to 256") as refusal:
-        token_from({"TXNSIM_TOKEN": token})
-    assert token not in str(refusal.value)

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from tests.test_tidy import ROOT, source
-from txnsim.cli.control_token import token_from
+from txnsim.cli._control_token import token_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.testing.container import command_of_environment
