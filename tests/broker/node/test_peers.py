@@ -136,7 +136,7 @@ async def test_a_held_load_ends_when_it_is_released(peer_bench: PeerBench) -> No
 
 
 @pytest.mark.parametrize(
-    ("action", "partition", "expected"),
+    ("action", "partition", "expected_results"),
     [
         (Delay(delay_ms=100), 3, [True]),
         (Drop(), 3, []),

@@ -55,7 +55,11 @@ class ReaderActor(ClientActor):
             partition, isolation, start_offset=call.from_, max_bytes=max_bytes
         )
         deadline = (await self._ready()).deadline(PATIENCE_MS)
-        while last_fetch.last_stable_offset < (call.stable_offset or 0) and not deadline.has_passed:
+        while (
+            call.stable_offset is not None
+            and last_fetch.last_stable_offset < call.stable_offset
+            and not deadline.has_passed
+        ):
             await pause(self._around.environment.clock, POLL_MS)
             more_values, next_fetch = await self.read(partition, isolation, max_bytes=max_bytes)
             values += more_values
