@@ -159,17 +159,17 @@ class Driver:
         })  # fmt: skip
         self.sharers[consumer].subscribe([topic])
 
-    def share_poll(self, consumer_name, timeout_ms):
+    def share_poll(self, consumer, timeout_ms):
         """What one poll brings."""
-        messages = self.sharers[consumer_name].poll(timeout_ms / 1000)
-        self.polled[consumer_name] = [message for message in messages if message.error() is None]
+        messages = self.sharers[consumer].poll(timeout_ms / 1000)
+        self.polled[consumer] = [message for message in messages if message.error() is None]
         errors = [message.error() for message in messages if message.error() is not None]
-        if errors and not self.polled[consumer_name]:
+        if errors and not self.polled[consumer]:
             raise KafkaException(errors[0])
         return {
             "records": [
                 [message.partition(), message.offset(), message.value().decode()]
-                for message in self.polled[consumer_name]
+                for message in self.polled[consumer]
             ]
         }
 
