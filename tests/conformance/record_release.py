@@ -29,7 +29,7 @@ from txnsim_lab.conformance.run import needed_settings, surroundings_of, unplaya
 
 TIMES: Final = 2
 
-Found = dict[str, list[Recording | None]]
+PlaysByCase = dict[str, list[Recording | None]]
 """Plays by case; None of one that can't be played."""
 
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     release = release_named(arguments[0])
     feature = release.features.get(FEATURE)
     level = 0 if feature is None else feature.new_cluster_level
-    setup = ClusterSetup(name="conformance", properties=needed_settings())
+    setup = ClusterSetup(name="conformance", properties=needed_settings(release.name))
     with kafka_on(setup, level, release.patch_release) as target:
         plays_by_case = _play_cases(target, level)
     folder = answers.own_folder_of(release.name)
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _play_cases(target: BlockingTarget, transaction_version: int) -> Found:
-    plays_by_case: Found = defaultdict(list)
+def _play_cases(target: BlockingTarget, transaction_version: int) -> PlaysByCase:
+    plays_by_case: PlaysByCase = defaultdict(list)
     cases_chosen = [
         case
         for case in cases()

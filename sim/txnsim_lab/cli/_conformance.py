@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.needs:
         TERMINAL.tell(
             args,
-            dict(sorted(needed_settings().items())),
+            dict(sorted(needed_settings(args.release).items())),
             lambda settings: [
                 f"{setting_name}={value}" for setting_name, value in settings.items()
             ],

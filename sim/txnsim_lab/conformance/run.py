@@ -17,7 +17,8 @@ from txnsim.client.raw.connection import NoAnswer as WireOutcome
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ClientError, ConfigError, ErrorCode, TxnsimError
 from txnsim.files import problem_of
-from txnsim.releases import Release, release_named
+from txnsim.metadata.settings_table import setting_rows
+from txnsim.releases import REFERENCE, Release, release_named
 from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
 from txnsim_lab.conformance._book import answers
@@ -61,14 +62,20 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     security: ClientSecurity = ClientSecurity()
 
 
-def needed_settings() -> dict[str, str]:
+def needed_settings(release_name: str = REFERENCE.name) -> dict[str, str]:
     """Settings that a broker needs for all cases, in addition to being the only broker of its
-    cluster.
+    cluster. A setting that the release does not have is left out.
+
+    Raises:
+        ConfigError: There is no such release.
     """
+    release_rules = release_named(release_name).rules
+    rows = setting_rows("broker")
     return {
         setting_name: value
         for config_name in PLAYED_CONFIGS
         for setting_name, value in broker_configs()[config_name].properties.items()
+        if rows[setting_name].is_in(release_rules)
     }
 
 

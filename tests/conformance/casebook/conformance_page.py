@@ -41,8 +41,8 @@ not meant for this.
 - **One broker** that leads everything, and a cluster without topics of others.
   `--beside-others` plays the cases all the same.
 - **Settings**: `txnsim conformance --needs` prints them, as lines of Kafka's
-  `server.properties`. They make timeouts short and rebalances immediate. With others, cases of
-  timeouts and rebalances differ.
+  `server.properties`; with `--release` those that a broker of that release has. They make timeouts
+  short and rebalances immediate. With others, cases of timeouts and rebalances differ.
 - **Rights**: everything, as a super user has it. `--command-config FILE` takes the client
   properties that Kafka's tools read, TLS and SASL included.
 

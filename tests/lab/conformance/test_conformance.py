@@ -27,7 +27,13 @@ from txnsim_lab.conformance.run import (
 )
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
-SETTINGS = {need_name: int(need_value) for need_name, need_value in needed_settings().items()}
+
+
+def settings_for(release_name: str = "4.4") -> dict[str, object]:
+    return {name: int(value) for name, value in needed_settings(release_name).items()}
+
+
+SETTINGS = settings_for()
 SOME = ("coordinator/end_txn_v5", "groups/consumer", "groups/migration", "coordinator/listing")
 
 
@@ -79,7 +85,7 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
 @pytest.mark.costly
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
-    with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
+    with SimulatedKafka(brokers=1, settings=settings_for("3.9"), as_version="3.9") as older:
         assert run_cases(older, *only, release="3.9").outcome_count(CaseOutcome.DIFFERS) == 0
         assert run_cases(older, *only, release="4.4").outcome_count(CaseOutcome.DIFFERS) > 0
 
@@ -177,6 +183,16 @@ def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture
     printed = dict(printed_line.split("=") for printed_line in capsys.readouterr().out.splitlines())
     assert printed == needed_settings()
     assert printed["group.initial.rebalance.delay.ms"] == "0"
+    assert "group.consumer.assignment.interval.ms" in printed
+
+
+def test_a_broker_needs_no_setting_that_its_release_lacks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["conformance", "--needs", "--release", "3.9"]) == 0
+    printed = capsys.readouterr().out
+    assert "group.initial.rebalance.delay.ms=0" in printed
+    assert "group.consumer.assignment.interval.ms" not in printed
 
 
 def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None:
