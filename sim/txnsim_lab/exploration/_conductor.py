@@ -26,7 +26,7 @@ from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.wire.apis import api_name
 from txnsim_lab.exploration._node_states import Conversation, NodeStates
 from txnsim_lab.exploration.model import Exploration
-from txnsim_lab.exploration.way import Choice, Chooser, Deviation, Touched
+from txnsim_lab.exploration.way import Choice, Chooser, Deviation
 from txnsim_lab.scenario.call_results import StoryFailedError
 from txnsim_lab.scenario.stage import RunningStory
 from txnsim_lab.scenario.steps_model import Step
@@ -183,12 +183,6 @@ class _Traffic:
         self._was_offered = False
         """Whether it was offered since the last step that time passes."""
         self._all_arrived: asyncio.Future[None] | None = None
-        self._touched: set[str] = set()
-        """Nodes that have sent or received something since the last choice."""
-        self._arrivals = 0
-        """How many messages arrived or were lost since then."""
-        self._chosen_at_ns = -1
-        """When that was; -1 if what happened since then is more than that."""
 
     # From outside
 
@@ -207,7 +201,6 @@ class _Traffic:
         """Hold a message until it is chosen (``Interceptor``)."""
         is_peer = crossing.point in _PEER_POINTS
         if crossing.point not in _MESSAGE_POINTS or (is_peer and crossing.api_key in PEER_POLLS):
-            self._touched.update((crossing.source, crossing.target))
             return self._injector.cross(crossing) if self._injector.is_armed else None
         is_request = crossing.point in _REQUEST_POINTS
         sender, receiver = crossing.source, crossing.target
@@ -221,9 +214,7 @@ class _Traffic:
             self._nodes.begin_awaiting(sender, conversation, kind_name, crossing.content)
         chosen_apis = self._bounds.peer_apis if is_peer else self._bounds.client_apis
         is_chosen = is_request or (is_peer and self._bounds.peer_answers)
-        self._touched.add(sender)
         if not (self.is_choosing and is_chosen and api in chosen_apis):
-            self._touched.add(receiver)
             self._note_arrival(
                 receiver, kind_name, crossing.content, conversation, is_request=is_request
             )
@@ -302,7 +293,6 @@ class _Traffic:
     def carry_out(self, option: str) -> bool:
         """Let an option happen; returns whether anything does before time passes."""
         if option == TIME_PASSES:
-            self._chosen_at_ns = -1
             return False
         if option == END:
             self._stop()
@@ -369,7 +359,7 @@ class _Traffic:
         )
 
     def choice_of(self, options: Sequence[str]) -> Choice:
-        """The choice between options; what is touched from now on belongs to the next one."""
+        """The choice between options."""
         line_by_name = {
             messages[0].name: f"{messages[0].kind_name} on {line}"
             for line, messages in self._lines.items()
@@ -379,17 +369,7 @@ class _Traffic:
             options=options,
             keys=[f"{what}: {line_by_name.get(name, name)}" for what, _, name in parts],
             fingerprint=self.fingerprint(),
-            touched=self._take_touched(),
         )
-
-    def _take_touched(self) -> Touched:
-        """The nodes that the last choice has touched; the next choice begins."""
-        now_ns = self.environment.loop.time_ns()
-        is_alone = self._arrivals == 1 and self._chosen_at_ns == now_ns
-        touched = frozenset(self._touched) if is_alone else None
-        self._touched.clear()
-        self._arrivals, self._chosen_at_ns = 0, now_ns
-        return touched
 
     # What happens
 
@@ -407,8 +387,6 @@ class _Traffic:
         del self._lines[line][0]
         if not self._lines[line]:
             del self._lines[line]
-        self._arrivals += 1
-        self._touched.add(message.receiver)
         outcome = _OUTCOMES[what]
         self._losses += outcome is not SubmitOutcome.PASS
         self._heard.add(message.sender)
@@ -427,7 +405,6 @@ class _Traffic:
 
     def _begin_step(self, name: str) -> None:
         """Make the next step of a disturbance."""
-        self._chosen_at_ns = -1
         if name not in self._begun:
             self._begun.append(name)
         step_bodies = self._steps_left[name].pop(0)
@@ -453,7 +430,6 @@ class _Traffic:
 
     def _delay(self) -> None:
         """Let time pass while messages are on their way."""
-        self._chosen_at_ns = -1
         self._delays += 1
         self._nodes.note_at_brokers(self._delay_name)
         self._nodes.note_at_clients(self._delay_name)

@@ -23,6 +23,11 @@ def digest_of(*values: object) -> bytes:
     return hashlib.blake2b(b"\0".join(_parts(values)), digest_size=DIGEST_BYTES).digest()
 
 
+def fingerprint_of(*values: object) -> int:
+    """The digest of values as a number that is never 0."""
+    return int.from_bytes(digest_of(*values), "big") or 1
+
+
 def digest_of_broker(broker: Broker) -> bytes:
     """The digest of what a broker holds: its logs with producers and pending verifications, what
     it knows of followers, what it is to ask coordinators, and its coordinators' entries with what

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.broker.broker import Broker
 from txnsim.types import BrokerId
-from txnsim_lab.exploration._contents import digest_of, digest_of_broker
+from txnsim_lab.exploration._contents import digest_of, digest_of_broker, fingerprint_of
 
 Conversation = tuple[str, int]
 """A request and its answer: the connection or link, and the correlation id."""
@@ -107,7 +107,7 @@ class NodeStates:
                     sorted(work.awaited.values()),
                     work.newest,
                 )
-        return int.from_bytes(digest_of(digests, further), "big") or 1
+        return fingerprint_of(digests, further)
 
 
 def _is_broker(node: str) -> bool:

@@ -44,13 +44,6 @@ class SeenStates:
             index = (index + 1) & mask
         raise MemoryError(f"{mask + 1} states: the table is full")
 
-    def __contains__(self, fingerprint: int) -> bool:
-        slots, mask = self._slots, self._mask
-        index = fingerprint & mask
-        while (slot := slots[index]) not in (_EMPTY, fingerprint):
-            index = (index + 1) & mask
-        return bool(slot == fingerprint)
-
 
 class Counters:
     """Counters that processes share: each lane counts for itself."""

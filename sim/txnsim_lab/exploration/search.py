@@ -1,14 +1,10 @@
 """Searches all ways of a run: where more than one thing may happen, the process forks, and each
 child goes on with another choice. A state that was seen is not searched again.
-
-Two steps commute that touch no node in common: after either order the state is the same. So where
-one order was played, the other one ends a step before (sleep sets; Godefroid 1996).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import resource
@@ -25,10 +21,10 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.wall_clock import monotonic_ms
 from txnsim_lab.exploration._conductor import Conductor
-from txnsim_lab.exploration._contents import digest_of
+from txnsim_lab.exploration._contents import fingerprint_of
 from txnsim_lab.exploration._shared import Counters, Lanes, SeenStates
 from txnsim_lab.exploration.model import Exploration
-from txnsim_lab.exploration.way import Choice, GivenWay, Touched, Way
+from txnsim_lab.exploration.way import Choice, GivenWay, Way
 from txnsim_lab.simulation.play import Finding, PlayedRun, play
 
 TICK_S: Final = 0.05
@@ -77,32 +73,18 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.ends) and not (self.is_stopped or self.cut or self.broken)
 
 
-class _LastChoice(msgspec.Struct, frozen=True):
-    """A choice that was made, and the state in which it was made."""
-
-    fingerprint: int
-    key: str
-    touched: Touched = None
-    """What came of it; None until the next choice."""
-
-
 class _Forking:
     """The chooser of a search: forks for each option."""
 
     def __init__(
         self,
         states: SeenStates,
-        played_orders: SeenStates,
         counters: Counters,
         lanes: Lanes,
         result_fd: int,
         deviations_max: int | None,
     ) -> None:
         self._states, self._counters, self._lanes = states, counters, lanes
-        self._played_orders = played_orders
-        """Orders of two steps that need not be played, as the other order of the same steps was."""
-        self._before_last: _LastChoice | None = None
-        self._last: _LastChoice | None = None
         self._result_fd = result_fd
         self._lane = 0
         self._owns_lane = False
@@ -114,11 +96,9 @@ class _Forking:
         if self._counters.is_stopped:
             self.leave()
         fingerprint, left = choice.fingerprint, self._deviations_left
-        if left is None:
-            self._note_order(choice.touched)
-        else:
+        if left is not None:
             # What may still deviate depends on what is late, and so on the order of the options.
-            fingerprint = int.from_bytes(digest_of(fingerprint, left, choice.keys), "big") or 1
+            fingerprint = fingerprint_of(fingerprint, left, choice.keys)
         try:
             is_new = self._states.add(fingerprint)
         except MemoryError:  # no finding of the run: its ways are missing
@@ -129,44 +109,17 @@ class _Forking:
             self._counters.count("known", self._lane)
             self.leave()
         self._counters.count("states", self._lane)
-        indexes = [index for index, key in enumerate(choice.keys) if self._is_due(key)]
-        if left == 0 and len(indexes) > 1:
+        last_index = len(choice.options) - 1
+        if left == 0 and last_index > 0:
             self._counters.count("cut", self._lane)
-            indexes = [0]
-        if not indexes:
-            self.leave()
-        before_last = self._last
-        for index in indexes:
-            if self._counters.is_stopped:
-                self.leave()
-            self._before_last = before_last
-            self._last = _LastChoice(choice.fingerprint, choice.keys[index])
-            if index == indexes[-1]:
-                break
+            last_index = 0
+        for index in range(last_index):
             if self._is_child(index):
                 return index
-        self._go_on(indexes[-1])
-        return indexes[-1]
-
-    def _note_order(self, touched: Touched) -> None:
-        """Note that the last two steps need not be played in the other order, if they commute."""
-        first, second = self._before_last, self._last
-        if second is None:
-            return
-        self._last = msgspec.structs.replace(second, touched=touched)
-        if first is None or first.touched is None or touched is None:
-            return
-        if first.touched.isdisjoint(touched):
-            # Where there is no room left, both orders are played.
-            with contextlib.suppress(MemoryError):
-                self._played_orders.add(_order(first.fingerprint, second.key, first.key))
-
-    def _is_due(self, key: str) -> bool:
-        """Whether a step is to be played after the last one; not if it was played before it."""
-        last = self._last
-        if last is None or self._deviations_left is not None:
-            return True
-        return _order(last.fingerprint, last.key, key) not in self._played_orders
+            if self._counters.is_stopped:
+                self.leave()
+        self._go_on(last_index)
+        return last_index
 
     def _is_child(self, index: int) -> bool:
         """Fork; returns True in the child. Where there is a lane for it, both go on at once."""
@@ -213,11 +166,6 @@ class _Forking:
         os._exit(0)
 
 
-def _order(fingerprint: int, first_key: str, second_key: str) -> int:
-    """The name of an order of two steps from a state, as a number that is never 0."""
-    return int.from_bytes(digest_of(fingerprint, first_key, second_key), "big") or 1
-
-
 def search(
     exploration: Exploration,
     *,
@@ -239,8 +187,7 @@ def search(
     Raises:
         ConfigError: The run can't be played at all.
     """
-    states, played_orders = SeenStates(CAPACITY_BITS), SeenStates(CAPACITY_BITS)
-    counters, lane_pool = Counters(lanes), Lanes(lanes)
+    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with (
         closing(lane_pool),
@@ -254,9 +201,7 @@ def search(
                 gc.collect()
                 gc.freeze()
                 gc.disable()
-                forking = _Forking(
-                    *(states, played_orders, counters, lane_pool, results.fileno()), deviations_max
-                )
+                forking = _Forking(states, counters, lane_pool, results.fileno(), deviations_max)
                 conductor = Conductor(exploration, forking)
                 played = play(exploration.plan, director=conductor)
                 forking.finish(tuple(conductor.way), played)

@@ -26,10 +26,6 @@ class Deviation(msgspec.Struct, frozen=True):
 
 
 Way = tuple[Deviation, ...]
-Touched = frozenset[str] | None
-"""The nodes that have sent or received something since the last choice; None if more than one
-message arrived, time passed, or something happened to the cluster.
-"""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +39,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """
     fingerprint: int
     """The state (``_node_states.NodeStates.fingerprint``)."""
-    touched: Touched
-    """What happened since the choice before."""
 
 
 class Chooser(Protocol):

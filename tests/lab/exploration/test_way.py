@@ -21,7 +21,7 @@ WAYS = st.lists(st.builds(Deviation, st.integers(0, 999), OPTION_NAMES)).map(tup
 
 
 def choice_of(*options: str) -> Choice:
-    return Choice(options=options, keys=options, fingerprint=1, touched=None)
+    return Choice(options=options, keys=options, fingerprint=1)
 
 
 @given(WAYS)
