@@ -165,6 +165,10 @@ class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """
     sentences: tuple[str, ...] = ()
     """The whole explanation."""
+    advice: str = ""
+    """What to do, without a command that repairs: the beginning of one of the sentences. Empty if
+    no transaction holds readers.
+    """
 
 
 class UnfinishedTxn(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,6 +334,7 @@ class _ClusterView:
         is_held = holder is not None
         gravest = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
         state, headline, ends = _partition_state(partition, cause, gravest, wrong_data)
+        standing = self._standing(partition, cause, blocking_txn, holder, len(open_txns))
         return PartitionVerdict(
             partition=str(partition.partition),
             state=state,
@@ -360,10 +365,9 @@ class _ClusterView:
             sentences=(
                 *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
-                *words.standing_sentences(
-                    self._standing(partition, cause, blocking_txn, holder, len(open_txns))
-                ),
+                *words.standing_sentences(standing),
             ),
+            advice=words.standing_advice(standing),
         )
 
     def _standing_word(

@@ -635,7 +635,7 @@ def standing_sentences(standing: ReaderStanding) -> tuple[str, ...]:
     return (
         withheld_text,
         _open_txn_sentence(holder),
-        _advice(standing, holder),
+        _advice_with_command(standing, holder),
         *later_txns,
         *waiters,
         *share_groups,
@@ -726,12 +726,27 @@ def _open_txn_sentence(holder: BlockingTxn) -> str:
     )
 
 
-def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
+def standing_advice(standing: ReaderStanding) -> str:
+    """What to do about the transaction that holds readers, without the command that ends it if it
+    hangs. It is the beginning of one of ``standing_sentences``; empty if no transaction holds them.
+    """
+    holder = standing.blocking_txn
+    if holder is None or standing.cause in (Cause.NOTHING, Cause.WRITTEN, Cause.UNREPLICATED):
+        return ""
+    return _advice(standing, holder)
+
+
+def _advice_with_command(standing: ReaderStanding, holder: BlockingTxn) -> str:
+    advice = _advice(standing, holder)
     command = holder.verdict.repair_command(standing.partition, program=standing.program)
-    if command is not None:
-        decision_text = "" if holder.decided is None else f" {holder.decided}."
-        ending_command = DecisionEvidence.with_guess(command, holder.decided)
-        return f"It hangs.{decision_text} To end it: {ending_command}"
+    if command is None:
+        return advice
+    return f"{advice} To end it: {DecisionEvidence.with_guess(command, holder.decided)}"
+
+
+def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
+    if holder.verdict is OpenTxnStatus.HANGING:
+        return "It hangs." if holder.decided is None else f"It hangs. {holder.decided}."
     if holder.verdict is OpenTxnStatus.DECIDED:
         return _marker_advice(holder)
     if holder.verdict is OpenTxnStatus.UNKNOWN:

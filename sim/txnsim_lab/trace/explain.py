@@ -49,6 +49,11 @@ class LsoExplanation(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int
     high_watermark: int
     sentences: tuple[str, ...]
+    """All that is to be said: reasons, advice and remarks."""
+    reasons: tuple[str, ...]
+    """The sentences that say why, without ``verdict.advice`` and without remarks."""
+    remarks: tuple[str, ...]
+    """The sentences about the recording."""
     evidence: tuple[int, ...]
     """Positions of the events that prove it: the opening of the transaction, its coordinator's last
     transition, the marker that is owed, and its own messages that are held.
@@ -135,9 +140,10 @@ def lso_explanation(
     """The judge's verdict on a partition, with its evidence in the trace."""
     log = followed.state.logs[verdict.partition]
     is_brief = followed.state.level != TraceLevel.FULL
-    sentences = verdict.sentences
+    remarks: tuple[str, ...] = ()
     if is_brief and log["replicas"] != 1 and verdict.cause is not Cause.OFFLINE:
-        sentences = (*sentences, BRIEF_REMARK)
+        remarks = (BRIEF_REMARK,)
+    sentences = verdict.sentences
     if ignorance is not None:
         sentences = (f"{ignorance_headline(ignorance)}.", *sentences)
     holder = verdict.holder
@@ -154,7 +160,13 @@ def lso_explanation(
         cause=str(verdict.cause),
         last_stable_offset=log["lso"],
         high_watermark=max(log["end"], log["lso"]) if is_brief else log["hw"],
-        sentences=sentences,
+        sentences=(*sentences, *remarks),
+        reasons=tuple(
+            sentence
+            for sentence in sentences
+            if not (verdict.advice and sentence.startswith(verdict.advice))
+        ),
+        remarks=remarks,
         evidence=tuple(sorted(evidence)),
         repair=holder.ends.command if holder is not None and is_hanging else None,
         marker=marker,

@@ -23,6 +23,7 @@ from txnsim.verdict.reader_standing import BlockingTxn, Cause, ReaderStanding
 from txnsim.verdict.words import (
     NAMED_GROUPS_MAX,
     age_text,
+    standing_advice,
     standing_sentences,
     standing_summary,
     withheld_sentence,
@@ -113,6 +114,8 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(
     advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
     assert f"It hangs. {decided}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
+    assert standing_advice(standing(Cause.HANGING, hanging)) == f"It hangs. {decided}."
+    assert standing_advice(standing(Cause.UNREPLICATED, hanging)) == ""
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:

@@ -52,6 +52,26 @@ def test_a_hanging_transaction_is_told_with_its_evidence_and_the_repair() -> Non
     assert explain_lso(run, "payments-0").cause == "nothing"
 
 
+def test_reasons_have_neither_the_advice_nor_its_command() -> None:
+    run = recording_of_run()
+    explanation = explain_lso(run, "payments-0", at=hung_at(run))
+    advice = explanation.verdict.advice
+    assert explanation.repair is not None
+    assert advice.startswith("It hangs.")
+    assert explanation.repair not in advice
+    (advice_sentence,) = (
+        sentence for sentence in explanation.sentences if sentence.startswith(advice)
+    )
+    assert advice_sentence.endswith((explanation.repair, f"{explanation.repair} --guess"))
+    assert explanation.remarks == (BRIEF_REMARK,)
+    assert [*explanation.reasons, advice_sentence, *explanation.remarks] == sorted(
+        explanation.sentences, key=[*explanation.reasons, advice_sentence, BRIEF_REMARK].index
+    )
+    nothing_held = explain_lso(run, "payments-0")
+    assert nothing_held.verdict.advice == ""
+    assert nothing_held.reasons + nothing_held.remarks == nothing_held.sentences
+
+
 def test_at_full_the_high_watermark_is_known() -> None:
     run = recording_of_run(trace_level=TraceLevel.FULL)
     assert BRIEF_REMARK not in explain_lso(run, "payments-0").sentences

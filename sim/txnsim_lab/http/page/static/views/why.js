@@ -7,9 +7,6 @@ import { EventLink } from "./event.js";
 import { Disclosure } from "./folded.js";
 import { READING } from "./verdict.js";
 
-/** The beginning of a remark about the recording: it is no reason, and stands below. */
-const REMARK_START = "This trace was recorded at brief";
-
 /** Why readers of a partition stand where they do, in the judge's words. */
 export function Why({ tp }) {
   const { said, error } = judgedMoment.value;
@@ -17,18 +14,17 @@ export function Why({ tp }) {
   const lastExplanation = said ?? explanation.value; // the last explanation, of another event: drawn grey
   const judgement = lastExplanation?.partitions.find((explained) => explained.partition === tp);
   if (askedFact.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
-  const sentences = judgement?.sentences.filter((sentence) => !isLearnersTask.value || !sentence.includes("To end it:")) ?? []; // the learner has to find the repair
-  const [remarks, reasons] = [true, false].map((isRemark) => sentences.filter((sentence) => sentence.startsWith(REMARK_START) === isRemark));
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>Readers of ${tp}</h2>
     ${!judgement && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
     ${judgement && html`
       <p class=${isStale ? "" : `cause ${judgement.verdict.state}${judgement.cause === "nothing" ? " plain" : ""}`}><b>${isStale ? READING : judgement.cause === "nothing" ? judgement.verdict.headline : judgement.cause}</b></p>
-      ${reasons.map((sentence) => html`<p>${sentence.replace(/ To end it: .*$/, "")}</p>`)}
+      ${judgement.reasons.map((sentence) => html`<p>${sentence}</p>`)}
+      ${judgement.verdict.advice && !(isLearnersTask.value && judgement.repair) && html`<p>${judgement.verdict.advice}</p>`}
       <${Disclosure} id="why-more" label=${isStale ? "This was said of another event" : judgement.repair && !isLearnersTask.value ? "As a command, and the evidence" : "The evidence"}>
       ${judgement.repair && !isLearnersTask.value && !isStale && html`<p><code>${judgement.repair}</code></p>`}
       ${judgement.evidence.length > 0 && !isStale && html`<p>It follows from ${judgement.evidence.map((i) => html` <${EventLink} i=${i} />`)}</p>`}
-      ${remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
+      ${judgement.remarks.map((sentence) => html`<p class="hint">${sentence}</p>`)}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${lastExplanation.at}.</p><//>`}
       ${judgement?.on_real_kafka && !isLearnersTask.value && !isStale && html`<${OnRealKafka} advice=${judgement.on_real_kafka} />`}
   </section>`;
