@@ -32,28 +32,13 @@ if TYPE_CHECKING:
 # tests/spark/pipeline.
 
 
-@pytest.fixture
-def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without Java, and a process that nobody has submitted."""
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-
-
-@pytest.fixture
-def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyspark.sql import SparkSession
-
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-
-
-def test_without_java_it_is_named(nowhere: None, no_session: None) -> None:
+def test_without_java_it_is_named(without_java: None, without_session: None) -> None:
     with pytest.raises(MissingExtraError, match="needs Java 17") as refusal:
         spark_session("local[1]")
     assert str(refusal.value) == NO_JAVA
 
 
-def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, nowhere: None) -> None:
+def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, without_java: None) -> None:
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     session._require_java()
 
@@ -71,7 +56,7 @@ def test_without_the_extra_the_pip_line_is_told(
 
 
 def test_whether_a_session_runs_can_be_asked(
-    monkeypatch: pytest.MonkeyPatch, no_session: None
+    monkeypatch: pytest.MonkeyPatch, without_session: None
 ) -> None:
     assert not has_running_session()
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
@@ -125,7 +110,7 @@ def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def builder(monkeypatch: pytest.MonkeyPatch, no_session: None) -> Recorded:
+def builder(monkeypatch: pytest.MonkeyPatch, without_session: None) -> Recorded:
     from pyspark.sql import SparkSession
 
     recorded = Recorded()

@@ -439,10 +439,9 @@ def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> N
     assert silent == []
 
 
+@pytest.mark.usefixtures("without_java", "without_session")
 def test_the_command_needs_no_spark_for_what_is_little(
-    kept_stages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept_stages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
     assert main(["logs", "verify", str(kept_stages / "clean")]) == 0
     assert capsys.readouterr().err.endswith(": sound\n")

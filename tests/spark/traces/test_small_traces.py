@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from pathlib import Path
 
 import pytest
@@ -187,11 +186,8 @@ def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
     assert late[0]["late"] == 1
 
 
-def test_the_command_starts_no_java(
-    odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", os.devnull)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+@pytest.mark.usefixtures("without_java", "without_session")
+def test_the_command_starts_no_java(odd: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "analyse", str(odd), "--only", "epoch_bumps"]) == 1
     output = capsys.readouterr()
     assert output.out.startswith("Epoch bumps\n")

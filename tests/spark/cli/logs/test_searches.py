@@ -251,11 +251,8 @@ def test_a_file_that_can_not_be_read_is_named(
     assert "a folder, not a file; passed by" in printed.err
 
 
-def test_spark_that_is_missing_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+@pytest.mark.usefixtures("without_java", "without_session")
+def test_spark_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
     printed = Printed(capsys, str(log_dir), "--read-all", "--master", "local[1]")
     assert printed.status == 2
