@@ -27,11 +27,13 @@ from txnsim_spark.traces._queries import (
     QUERIES_OVER_LINES,
     RUNS_QUERY,
 )
-from txnsim_spark.traces._trace_lines import measure_trace
+from txnsim_spark.traces._trace_lines import PACKED_SUFFIXES, measure_trace
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 SMALL_TRACES_BYTES_MAX: Final = 64 << 20
 """Larger traces are read by Spark."""
+_SPARK_SUFFIXES: Final = frozenset(PACKED_SUFFIXES) - {".gz"}
+"""What Spark unpacks and DuckDB does not."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
 _ESCAPED_IN_FOLDERS: Final = frozenset("\"#%'*/:=?\\\x7f{[]^")
 _LINE_COLUMNS: Final = ("run", "file", "value", "misfit")
@@ -56,7 +58,7 @@ def small_files(paths: Sequence[str], *, are_exported: bool = False) -> tuple[Pa
     trace_files = tuple(
         trace_file for local_path in local_paths for trace_file in _files_at(local_path)
     )
-    is_readable = all(trace_file.suffix != ".zst" for trace_file in trace_files)
+    is_readable = all(trace_file.suffix not in _SPARK_SUFFIXES for trace_file in trace_files)
     bytes_left = SMALL_TRACES_BYTES_MAX
     for trace_file in trace_files if is_readable else ():
         stored_bytes = trace_file.stat().st_size

@@ -4,8 +4,12 @@ not a trace may have one line without an end.
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import sys
 import zlib
+from collections.abc import Callable, Mapping
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Final
 
@@ -16,53 +20,73 @@ LINE_BYTES_MAX: Final = 32 << 20
 """Longest line of a trace, in bytes: Spark's memory would not hold much longer ones."""
 PACKED_SUFFIXES: Final = (".gz", ".zst", ".bz2", ".deflate", ".lz4", ".snappy")
 """Suffixes of files that Spark unpacks."""
+MEASURED_SUFFIXES: Final = (".gz", ".bz2", ".zst")
+"""Those that are unpacked here, too. (Hadoop's lz4 and snappy are formats of its own.)"""
 _PIECE_BYTES: Final = 1 << 20
 """Less than the longest line: one that is too long has no end in the piece after its first."""
 _LINE_FEED: Final = b"\n"
 
 
-def measure_trace(trace_file: Path, *, bytes_max: int | None = None) -> int:
-    """Read through a trace, and return its size in bytes; of one that gzip has packed it is what
-    comes out of it, which may be a thousand times as much.
+def measure_trace(trace_file: Path, *, bytes_max: int = sys.maxsize) -> int:
+    """Read through a trace, and return its size in bytes; of a packed one it is what comes out of
+    it, which may be a thousand times as much.
 
     Args:
-        trace_file: A regular file. What is appended to it meanwhile is not read.
+        trace_file: A regular file; if it is packed, with one of ``MEASURED_SUFFIXES``. What is
+            appended to it meanwhile is not read.
         bytes_max: Above so many bytes it is not read any further.
 
     Raises:
         BadInputError: A line is too long, or the file can't be unpacked.
         OSError: It can't be read.
     """
-    if trace_file.suffix != ".gz":
-        bytes_there = trace_file.stat().st_size
-        return _measure_lines(
-            trace_file, min(bytes_there, bytes_there if bytes_max is None else bytes_max + 1)
-        )
+    open_packed = _OPEN_PACKED.get(trace_file.suffix)
+    if open_packed is None:
+        stored_bytes = trace_file.stat().st_size
+        with trace_file.open("rb") as content:
+            return _measure_lines(trace_file, content, min(stored_bytes, bytes_max + 1))
     try:
-        return _measure_lines(trace_file, None if bytes_max is None else bytes_max + 1)
+        with open_packed(trace_file) as content:
+            return _measure_lines(trace_file, content, bytes_max + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInputError(f"{trace_file}: it can't be unpacked: {problem_of(error)}") from error
 
 
-def _measure_lines(trace_file: Path, bytes_max: int | None) -> int:
+def _measure_lines(trace_file: Path, content: BufferedIOBase, bytes_max: int) -> int:
     bytes_read = line_start = 0
     line_number = 1
-    with gzip.open(trace_file) if trace_file.suffix == ".gz" else trace_file.open("rb") as content:
-        while bytes_max is None or bytes_read < bytes_max:
-            bytes_left = _PIECE_BYTES if bytes_max is None else bytes_max - bytes_read
-            piece = content.read(min(_PIECE_BYTES, bytes_left))
-            if not piece:
-                break
-            first_end = piece.find(_LINE_FEED)
-            if (len(piece) if first_end < 0 else first_end) + bytes_read - line_start > (
-                LINE_BYTES_MAX
-            ):
-                raise BadInputError(
-                    f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
-                    f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
-                )
-            if first_end >= 0:  # a line between two ends in one piece is no longer than it
-                line_number += piece.count(_LINE_FEED)
-                line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
-            bytes_read += len(piece)
+    while bytes_read < bytes_max:
+        piece = content.read(min(_PIECE_BYTES, bytes_max - bytes_read))
+        if not piece:
+            break
+        first_end = piece.find(_LINE_FEED)
+        if (len(piece) if first_end < 0 else first_end) + bytes_read - line_start > LINE_BYTES_MAX:
+            raise BadInputError(
+                f"{trace_file}: line {line_number}, which begins at byte {line_start}, has"
+                f" more than {LINE_BYTES_MAX} bytes: no line of a trace is that long"
+            )
+        if first_end >= 0:  # a line between two ends in one piece is no longer than it
+            line_number += piece.count(_LINE_FEED)
+            line_start = bytes_read + piece.rfind(_LINE_FEED) + 1
+        bytes_read += len(piece)
     return bytes_read
+
+
+def _open_gzip(trace_file: Path) -> BufferedIOBase:
+    return gzip.open(trace_file)
+
+
+def _open_bzip2(trace_file: Path) -> BufferedIOBase:
+    return bz2.open(trace_file)
+
+
+def _open_zstd(trace_file: Path) -> BufferedIOBase:
+    import pyarrow
+
+    content: BufferedIOBase = pyarrow.input_stream(str(trace_file), compression="zstd")
+    return content
+
+
+_OPEN_PACKED: Final[Mapping[str, Callable[[Path], BufferedIOBase]]] = dict(
+    zip(MEASURED_SUFFIXES, (_open_gzip, _open_bzip2, _open_zstd), strict=True)
+)

@@ -35,7 +35,12 @@ from txnsim_spark.traces._small_traces import (
     small_files,
     write_export,
 )
-from txnsim_spark.traces._trace_lines import LINE_BYTES_MAX, PACKED_SUFFIXES, measure_trace
+from txnsim_spark.traces._trace_lines import (
+    LINE_BYTES_MAX,
+    MEASURED_SUFFIXES,
+    PACKED_SUFFIXES,
+    measure_trace,
+)
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 if TYPE_CHECKING:
@@ -273,7 +278,7 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 def _refuse_long_lines(text: DataFrame, file_uris: Sequence[str]) -> None:
     """Refuse a file with a line that is too long. Files of this machine are read through here;
     elsewhere it is computed by the workers whether the lines that they read are all of the file.
-    A packed file elsewhere is taken as it is: its long lines are left out.
+    Of a packed file elsewhere, or of a format that only Hadoop unpacks, long lines are left out.
 
     Raises:
         BadInputError: A line is too long.
@@ -283,7 +288,8 @@ def _refuse_long_lines(text: DataFrame, file_uris: Sequence[str]) -> None:
     files_elsewhere = []
     for uri in file_uris:
         trace_file = local_path_of(uri)
-        if trace_file is not None and trace_file.is_file() and trace_file.suffix != ".zst":
+        is_unpackable_here = uri.endswith(MEASURED_SUFFIXES) or not uri.endswith(PACKED_SUFFIXES)
+        if trace_file is not None and trace_file.is_file() and is_unpackable_here:
             measure_trace(trace_file)
         elif not uri.endswith(PACKED_SUFFIXES):
             files_elsewhere.append(uri)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
+import cramjam
 import pytest
 
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from txnsim.cli.main import main
+from txnsim.errors import BadInputError
 from txnsim_spark.embedded import EmbeddedDatabase
 from txnsim_spark.traces import _small_traces, _trace_lines
 from txnsim_spark.traces._small_traces import small_files
@@ -82,6 +86,30 @@ def test_a_line_that_is_too_long_is_refused_wherever_it_is(
     assert f"{file}: line {lines_before + 1}, which begins at byte {len(before)}," in complaint
     file.write_bytes(pack(before + 5 * (bytes(3 << 20) + b"\n")))
     assert small_files([str(file)]) == (file,)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [(".bz2", bz2.compress), (".zst", cramjam.zstd.compress)]
+)
+def test_lines_of_files_that_spark_has_to_unpack_are_measured_all_the_same(
+    suffix: str,
+    pack: Callable[[bytes], bytes | cramjam.Buffer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hadoop's reader skips a line that is too long without a word."""
+    monkeypatch.setattr(_trace_lines, "LINE_BYTES_MAX", 3 << 20)
+    file = tmp_path / f"x.jsonl{suffix}"
+    pieces = [bytes(pack(b"x\n" * 10)), bytes(pack(bytes(3 << 20) + b"\n"))]
+    file.write_bytes(b"".join(pieces))
+    assert small_files([str(file)]) is None
+    assert measure_trace(file) == 21 + (3 << 20)
+    file.write_bytes(b"".join(pieces) + bytes(pack(bytes((3 << 20) + 1) + b"\n")))
+    with pytest.raises(BadInputError, match="line 12, which begins at byte 3145749,"):
+        measure_trace(file)
+    file.write_bytes(pieces[1][:-3])
+    with pytest.raises(BadInputError, match="it can't be unpacked"):
+        measure_trace(file)
 
 
 def test_a_file_is_measured_up_to_where_it_ended_then(
