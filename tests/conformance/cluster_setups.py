@@ -30,9 +30,10 @@ from txnsim.client.raw.connection import RawConnection
 from txnsim.config import load
 from txnsim.releases import REFERENCE
 from txnsim.runtime.blocking_world import playing_in
+from txnsim.runtime.trace import TraceLevel
 from txnsim.server.options import ClusterOptions
 from txnsim_lab.conformance._book.frame_player import FramePlayer
-from txnsim_lab.conformance._book.model import BrokerConfig
+from txnsim_lab.conformance._book.model import TXN_LEVELS, BrokerConfig
 from txnsim_lab.conformance._book.targets import BlockingTarget, RunningTarget
 from txnsim_lab.target.cluster import Ability
 
@@ -124,15 +125,29 @@ def simulator_on(
         yield RunningTarget(server.bootstrap)
 
 
+def trace_level_at(transaction_version: int) -> TraceLevel:
+    """How much is traced while recordings of that level are compared: all at the newest level,
+    nothing below it, as no answer may depend on it.
+    """
+    return TraceLevel.FULL if transaction_version == TXN_LEVELS[-1] else TraceLevel.OFF
+
+
 @contextlib.contextmanager
 def virtual_on(
-    setup: ClusterSetup, transaction_version: int, release: str = REFERENCE.name
+    setup: ClusterSetup,
+    transaction_version: int,
+    release: str = REFERENCE.name,
+    *,
+    trace_level: TraceLevel = TraceLevel.OFF,
 ) -> Iterator[VirtualWorld]:
     """The simulator as that release in virtual time. What is played here is played in its world."""
     options = _options(setup)
     settings = msgspec.structs.replace(options.settings, transaction_version=transaction_version)
     options = msgspec.structs.replace(options, settings=settings, as_version=(release,))
-    with VirtualWorld(options) as cluster, playing_in(cluster):
+    with (
+        VirtualWorld(options, trace_level=trace_level) as cluster,
+        playing_in(cluster),
+    ):
         for broker in setup.down:
             cluster.kill(broker)
         if setup.down:

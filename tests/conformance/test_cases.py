@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.cluster_setups import ClusterSetup, setup_of, virtual_on
+from tests.conformance.cluster_setups import ClusterSetup, setup_of, trace_level_at, virtual_on
 from tests.support.virtual_world import VirtualWorld
 from txnsim_lab.conformance._book import answers
 from txnsim_lab.conformance._book.case_player import finalize_level, play
@@ -92,7 +92,12 @@ def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int
     recording = recorded(case.file).get(case.name, {}).get(transaction_version)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
     release = answers.recorded_release(case.file)
-    with virtual_on(setups()[case.broker], TXN_LEVELS[0], release) as target:
+    with virtual_on(
+        setups()[case.broker],
+        TXN_LEVELS[0],
+        release,
+        trace_level=trace_level_at(transaction_version),
+    ) as target:
         finalize_level(target.bootstrap, transaction_version)
         played = play(case, target, transaction_version)
     wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]

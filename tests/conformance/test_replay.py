@@ -24,6 +24,7 @@ from tests.conformance.cluster_setups import (
     ClusterSetup,
     first_address,
     take_first_producer_id,
+    trace_level_at,
     virtual_on,
 )
 from tests.conformance.programme import (
@@ -62,7 +63,9 @@ def plays(transaction_version: int, setup: ClusterSetup) -> Plays:
 
     def play() -> Plays:
         plays_found: Plays = {}
-        with virtual_on(setup, transaction_version) as target:
+        with virtual_on(
+            setup, transaction_version, trace_level=trace_level_at(transaction_version)
+        ) as target:
             take_first_producer_id(target, transaction_version)
             for story in stories_at(transaction_version, setup):
                 try:

@@ -56,13 +56,16 @@ class Api:
             # Without any time a request to the controller is refused.
             values.setdefault("timeout", TIMEOUT_MS)
         sent = message_from(cls, values)
-        frame = codec.encode_request(api_key, version, 1, client_id, sent)[4:]
+        return self.request_in(codec.encode_request(api_key, version, 1, client_id, sent)[4:])
+
+    def request_in(self, frame: bytes) -> Request:
+        """The request in a frame, as the connection hands it to a handler."""
         header = codec.read_request_header(frame)
         return Request(
             apis=SHIPPED,
             broker=self.broker,
-            api_key=api_key,
-            api_version=version,
+            api_key=header.api_key,
+            api_version=header.api_version,
             correlation_id=header.correlation_id,
             client_id=header.client_id,
             message=codec.decode_request(header, frame),

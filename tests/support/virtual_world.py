@@ -16,6 +16,7 @@ from tests.support.virtual_environment import around
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
+from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual._connection import VirtualTransport
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
@@ -54,13 +55,22 @@ class VirtualWorld(ManagedResource):
     Args:
         options: What is started.
         seed: Of all chance in the run.
+        trace_level: How much is traced. Clients must not notice.
     """
 
     abilities: frozenset[Ability] = SIMULATED_ABILITIES
 
-    def __init__(self, options: ClusterOptions, *, seed: int = 1) -> None:
+    def __init__(
+        self,
+        options: ClusterOptions,
+        *,
+        seed: int = 1,
+        trace_level: TraceLevel = TraceLevel.OFF,
+    ) -> None:
         self._loop = VirtualLoop()
-        self._environment, self._failures = around(self._loop, start_ms=START_MS, seed=seed)
+        self._environment, self._failures = around(
+            self._loop, start_ms=START_MS, seed=seed, trace_level=trace_level
+        )
         self._options = options
 
     def __enter__(self) -> VirtualWorld:

@@ -49,15 +49,11 @@ def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[To
 
 def _topic_name(request: Request, topic: Any) -> str:
     topic_id = getattr(topic, "topic_id", None)
-    if topic_id is None:
-        return str(
-            next(
-                getattr(topic, name_field)
-                for name_field in _TOPIC_NAME_FIELDS
-                if hasattr(topic, name_field)
-            )
-        )
-    return request.broker.image.topic_names.get(topic_id, "")
+    if topic_id is not None:
+        return request.broker.image.topic_names.get(topic_id, "")
+    # Without a name it has the zero id, which the codec reads as None.
+    name_fields = (name_field for name_field in _TOPIC_NAME_FIELDS if hasattr(topic, name_field))
+    return next((str(getattr(topic, name_field)) for name_field in name_fields), "")
 
 
 def _partition_index(partition: Any) -> int:

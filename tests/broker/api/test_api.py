@@ -7,6 +7,7 @@ import dataclasses
 import subprocess
 import sys
 import typing
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.broker.codec.golden.requests import golden_requests
 from tests.broker.server.test_connection import first_partition, open_wire
 from tests.support.broker_api import KEYS, NO_SUCH_ID, Api
 from tests.support.clusters import VirtualCluster, run_cluster
@@ -517,6 +519,35 @@ async def test_an_unknown_id_has_no_name(api: Api) -> None:
     topics = [{"topic_id": NO_SUCH_ID, "partition_indexes": [0]}]
     about = api.subject("OffsetFetch", 10, **request_fields("OffsetFetch", topics))
     assert about.partitions == (TopicPartition("", 0),)
+
+
+async def test_no_request_is_without_a_subject_for_its_trace(api: Api) -> None:
+    """A subject that could not be told closed the connection of whoever was traced: the codec has
+    None for the zero id of a topic.
+    """
+    subject_count = 0
+    for frame in golden_requests():
+        request = api.request_in(frame)
+        handler = HANDLERS.get(request.api_key)
+        for message in (request.message, with_zero_ids(request.message)):
+            if handler is not None:
+                request.message = message
+                assert isinstance(handler.subject(request), Subject)
+                subject_count += 1
+    assert subject_count > 700
+
+
+def with_zero_ids(value: Any) -> Any:
+    """A message whose ids of topics, directories and processes are all zero."""
+    if isinstance(value, uuid.UUID):
+        return None
+    if isinstance(value, tuple):
+        return tuple(map(with_zero_ids, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        zeroed = {name: with_zero_ids(getattr(value, name)) for name in names}
+        return dataclasses.replace(value, **zeroed)
+    return value
 
 
 async def test_a_group_that_asks_for_all_names_no_partition(api: Api) -> None:

@@ -447,6 +447,15 @@ def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
     assert brokers.each[B1].offline == set()
 
 
+def test_a_topic_that_is_made_again_has_lost_no_leader_to_the_deleted_one() -> None:
+    brokers = brokers_with_failed_directory()
+    brokers.apply(brokers.image.without_topic("orders"))
+    made_again = topic("orders", partition(2), topic_id=uuid.UUID(int=7))
+    changes = brokers.apply(brokers.image.with_topic(made_again))
+    assert brokers.each[B1].offline == {TP}
+    assert changes[B1] == LeadershipChanges()
+
+
 # Roles
 
 

@@ -16,9 +16,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from tests.broker.codec.golden.requests import golden_requests
 from tests.fuzz.drawing import TOPICS, Draw
 from tests.fuzz.target import Target, Violation
-from tests.fuzz.targets.frames import golden_requests
 from tests.support.clusters import IMPATIENT, options, values
 from tests.support.virtual_environment import around
 from txnsim.api.registry import SHIPPED
@@ -27,6 +27,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import BadInputError
+from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.wire import codec
@@ -140,7 +141,9 @@ class _AttackedCluster:
 
     def __init__(self, seed: int) -> None:
         self.loop = _TimedLoop()
-        self._environment, self._failures = around(self.loop, start_ms=_START_MS, seed=seed)
+        self._environment, self._failures = around(
+            self.loop, start_ms=_START_MS, seed=seed, trace_level=TraceLevel.FULL
+        )
         self._open: deque[_AttackerConnection] = deque()
         self._written: list[bytes] = []
         self.answers = 0

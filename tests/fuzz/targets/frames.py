@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Final
 
-from tests.broker.codec.golden.record import HERE
+from tests.broker.codec.golden.requests import golden_requests
 from tests.fuzz.target import Target, Violation
 from txnsim.errors import BadInputError, MalformedFrameError
 from txnsim.wire import codec
@@ -17,14 +16,6 @@ from txnsim.wire.codec import FrameReader
 _LIMIT: Final = 2_048
 _HELD_BESIDES: Final = 4
 """Bytes of a size field that is cut off."""
-
-
-def golden_requests() -> Iterator[bytes]:
-    """A request of every API and version, as Kafka's Java classes write it."""
-    for line in (HERE / "messages.jsonl").read_text().splitlines():
-        message = json.loads(line)
-        if message["direction"] == "request":
-            yield bytes.fromhex(message["header"] + message["hex"])
 
 
 def _stream_seeds() -> Iterator[bytes]:
