@@ -181,12 +181,10 @@ class ClassicProtocol:
             _update_member(group, member, command, waiter, effects)
             self._rebalance.rebalance_or_complete(group, now_ms, effects)
         else:
-            knows_members = group.leader == member_id and group.state is _State.COMPLETING_REBALANCE
+            # A leader of a stable group has joined anew above.
+            is_leader = group.leader == member_id
             effects.append(
-                AnswerWaiter(
-                    waiter=waiter,
-                    reply=join_reply(group, member, with_members=knows_members),
-                )
+                AnswerWaiter(waiter=waiter, reply=join_reply(group, member, with_members=is_leader))
             )
 
     def _add_member(
