@@ -105,7 +105,7 @@ class TransactionAdmin:
         *,
         broker_ids: Collection[int] | None = None,
         timeout_ms: float | None = None,
-        **named: Any,
+        **filter_fields: Any,
     ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
         """Ask every broker for the transactions it coordinates.
 
@@ -113,7 +113,7 @@ class TransactionAdmin:
             filters: Only transactions that match; all if None.
             broker_ids: Ask only these brokers (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
-            named: Fields of ``TransactionFilters`` instead of ``filters``, such as
+            filter_fields: Fields of ``TransactionFilters`` instead of ``filters``, such as
                 ``pattern="sh.*"``.
 
         Returns:
@@ -127,7 +127,7 @@ class TransactionAdmin:
         unknown_brokers = [
             broker_id for broker_id in requested_broker_ids if broker_id not in live_broker_ids
         ]
-        request = requests.list_transactions(filters or TransactionFilters(**named))
+        request = requests.list_transactions(filters or TransactionFilters(**filter_fields))
 
         async def ask(
             broker_id: int, broker_ids_asked: Sequence[int]
@@ -431,7 +431,7 @@ class TransactionAdmin:
                 spec = await self.identify(which, timeout_ms=timeout_ms)
             case AbortSpec():
                 spec = which
-        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, what=str(spec))
+        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, marker_text=str(spec))
 
     async def abort_named_transaction(
         self,
@@ -458,18 +458,22 @@ class TransactionAdmin:
         )
         await self.end(marker)
 
-    async def end(self, marker: Marker, *, timeout_ms: float | None = None, what: str = "") -> None:
+    async def end(
+        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
+    ) -> None:
         """Send a marker to the leaders of its partitions.
 
         Raises:
             ClientError: A leader refused it.
         """
-        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
+        outcomes = await self.write_txn_marker(
+            marker, timeout_ms=timeout_ms, marker_text=marker_text
+        )
         for outcome in outcomes.values():
             or_raised(outcome)
 
     async def write_txn_marker(
-        self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
+        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
     ) -> dict[TopicPartition, ClientError | None]:
         """Send a marker to the leaders of its partitions; None is success."""
 
@@ -483,7 +487,7 @@ class TransactionAdmin:
                 else requests.named_txn_markers((marker_part,))
             )
             message = await self.cluster.ask(broker_id, request)
-            return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
+            return _parse_markers(message, marker_text or str(marker), marker.coordinator_epoch)
 
         return await self._by_key(
             "WriteTxnMarkers", marker.partitions, look_up_leaders, ask, timeout_ms=timeout_ms

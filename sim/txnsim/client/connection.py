@@ -95,7 +95,7 @@ class _PendingRequest(msgspec.Struct, eq=False):
     version: int
     future: asyncio.Future[Any]
     timer: TimerHandle
-    sent: int = NO_CAUSE
+    send_event: int = NO_CAUSE
     """Trace index of the event of its sending."""
     call: TracedCall | None = None
 
@@ -256,7 +256,7 @@ class Connection(asyncio.Protocol):
             request.api, version, correlation_id, self._settings.client_id, message
         )
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if request.answered:
+        if request.is_answered:
             timeout_ms = (
                 self._settings.request_timeout_ms
                 if request.timeout_ms is None
@@ -271,8 +271,11 @@ class Connection(asyncio.Protocol):
             sent_event = self._trace.sent(
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
-            if request.answered:
-                pending_request.sent, pending_request.call = sent_event, ClientTrace.current_call()
+            if request.is_answered:
+                pending_request.send_event, pending_request.call = (
+                    sent_event,
+                    ClientTrace.current_call(),
+                )
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:
@@ -447,7 +450,7 @@ class Connection(asyncio.Protocol):
                 version,
                 _CORRELATION(frame)[0],
                 len(frame),
-                sent_event=pending_request.sent,
+                sent_event=pending_request.send_event,
                 call=pending_request.call,
             )
         if (

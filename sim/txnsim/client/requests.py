@@ -69,7 +69,7 @@ def asks(
     /,
     *,
     request_timeout_ms: float | None = None,
-    answered: bool = True,
+    is_answered: bool = True,
     **fields: Any,
 ) -> VersionedRequest:
     """A request of an API with these fields; lists contain rows."""
@@ -79,7 +79,7 @@ def asks(
         within=accepted_versions,
         build=message.build,
         timeout_ms=request_timeout_ms,
-        answered=answered,
+        is_answered=is_answered,
     )
 
 
@@ -266,7 +266,7 @@ def produce(
         ClientApi.PRODUCE,
         accepted_versions,
         request_timeout_ms=request_timeout_ms,
-        answered=acks != 0,
+        is_answered=acks != 0,
         transactional_id=transactional_id,
         acks=acks,
         timeout=timeout_ms,

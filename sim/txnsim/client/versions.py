@@ -114,7 +114,7 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
     """Builds the message from the schema of the chosen version."""
     timeout_ms: float | None = None
     """Overrides ``request_timeout_ms``."""
-    answered: bool = True
+    is_answered: bool = True
     """False for Produce with acks=0, which no broker answers."""
 
 

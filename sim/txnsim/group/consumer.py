@@ -231,7 +231,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated_member, image),
                 subscription_changed=change.is_changed,
-                owned=command.owned,
+                owned_partitions=command.owned_partitions,
                 owner_of=group.owner_of,
             ),
         )
@@ -287,7 +287,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 topics=topics_by_subscription[member.topic_names, member.topic_regex],
-                owned=group.target.get(member.member_id, frozenset()),
+                previous_partitions=group.target.get(member.member_id, frozenset()),
             )
             for member in members
         ]
@@ -425,7 +425,7 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
     return (
         command.rebalance_timeout_ms != -1
         and (command.topic_names is not None or command.topic_regex is not None)
-        and command.owned is not None
+        and command.owned_partitions is not None
     )
 
 
@@ -471,13 +471,15 @@ class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Its subscribed topics that exist."""
     subscription_changed: bool = False
     """Whether it has just changed its subscription."""
-    owned: frozenset[TopicIdPartition] | None
+    owned_partitions: frozenset[TopicIdPartition] | None
     """Partitions that the member reports as owned; None means unchanged."""
     owner_of: Callable[[TopicIdPartition], str | None]
 
     def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
         """Whether the member still owns some of the revoked partitions."""
-        return self.owned is None or any(partition in revoked for partition in self.owned)
+        return self.owned_partitions is None or any(
+            partition in revoked for partition in self.owned_partitions
+        )
 
 
 def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Rejection:
@@ -499,7 +501,7 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
         case MemberState.UNRELEASED_PARTITIONS:
             return _next_step(member, goal)
         case MemberState.UNKNOWN:
-            if goal.owned is None or goal.owned:
+            if goal.owned_partitions is None or goal.owned_partitions:
                 return Rejection(
                     error=ErrorCode.fenced_member_epoch,
                     reason="The consumer group member is in a unknown state. The member must "

@@ -87,7 +87,7 @@ class AssertionRoutes(WireNoun):
     async def _committed_values(
         self, topic: str, encoding: str, settle_ms: int
     ) -> AsyncGenerator[Iterable[str | None]]:
-        reader = TopicReader(beside=self._run_beside)
+        reader = TopicReader(run_beside_loop=self._run_beside)
         async with self._connected_admin() as admin:
             async for records in committed_records(
                 admin, topic, settle_ms=settle_ms, reader=reader
@@ -122,7 +122,7 @@ class AssertionRoutes(WireNoun):
             _read_values(records_or_topic, comparison.encoding)
             for records_or_topic in (comparison.input, comparison.output)
         )
-        reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._run_beside)
+        reader = TopicReader(bytes_max=self._answer_max_bytes, run_beside_loop=self._run_beside)
         async with self._connected_admin() as admin:
             try:
                 complaint = await complaints.about_exactly_once(

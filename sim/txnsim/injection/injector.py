@@ -177,13 +177,13 @@ class Injector:
         if type(fate) is not Pass and type(fate) not in TAKES[point]:
             raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
         ended_count = self._acts.end_all(armed_rule)
-        held_crossings = dict(armed_rule.held)
+        held_crossings = dict(armed_rule.held_crossings)
         if not held_crossings:
             self._trace_release(armed_rule, ())
         if isinstance(armed_rule.rule.action, Stall) or isinstance(armed_rule.rule.then, Stall):
             self._stalls.end_all(armed_rule)
         else:
-            armed_rule.held = {}
+            armed_rule.held_crossings = {}
             armed_rule.held_by_line = {}
             armed_rule.released += len(held_crossings)
             for future, crossing in held_crossings.items():
@@ -339,7 +339,7 @@ class Injector:
             if (is_pass or striking_rule is None) and self._strikes(matching_rule):
                 if is_pass:
                     self._trace_hit(matching_rule, crossing)
-                    matching_rule.begun += 1
+                    matching_rule.begun_count += 1
                     matching_rule.count_strike()
                 else:
                     striking_rule = matching_rule
@@ -349,10 +349,10 @@ class Injector:
 
     def _strikes(self, armed_rule: ArmedRule) -> bool:
         fault_rule = armed_rule.rule
-        if isinstance(fault_rule.action, Reorder) and armed_rule.held:
+        if isinstance(fault_rule.action, Reorder) and armed_rule.held_crossings:
             self._count_overtaking(armed_rule, fault_rule.action.behind)
             return False
-        if not strikes(fault_rule, armed_rule.matched, armed_rule.begun):
+        if not strikes(fault_rule, armed_rule.matched, armed_rule.begun_count):
             return False
         return (
             fault_rule.probability == 1
@@ -361,7 +361,7 @@ class Injector:
 
     def _strike(self, armed_rule: ArmedRule, crossing: Crossing) -> EffectOrWait:
         hit_event = self._trace_hit(armed_rule, crossing)
-        armed_rule.begun += 1
+        armed_rule.begun_count += 1
         action = armed_rule.rule.action
         if isinstance(action, ClusterAction):
             return self._begin_cluster_action(armed_rule, action, crossing, hit_event)
@@ -450,7 +450,7 @@ class Injector:
         """
         armed_rule.passed += 1
         if armed_rule.passed == overtaking_max:
-            future, crossing = next(reversed(armed_rule.held.items()))
+            future, crossing = next(reversed(armed_rule.held_crossings.items()))
             armed_rule.let_go(future)
             if not future.done():
                 armed_rule.released += 1
@@ -507,7 +507,7 @@ class Injector:
         action = armed_rule.rule.action
         assert isinstance(action, ClusterAction)  # nothing else has a meaning at `now`
         armed_rule.matched += 1
-        armed_rule.begun += 1
+        armed_rule.begun_count += 1
         if self._tracer.on:
             self._tracer.emit(
                 "fault.hit",
@@ -530,7 +530,7 @@ class Injector:
                 "rule": armed_rule.rule.id,
                 "matched": armed_rule.matched,
                 "struck": armed_rule.struck,
-                "held": len(armed_rule.held),
+                "held": len(armed_rule.held_crossings),
                 **({"disarmed": True} if armed_rule.is_disarmed else {}),
             },
         )
@@ -547,7 +547,7 @@ class Injector:
                 **_rule_fields(armed_rule),
                 "matched": armed_rule.matched,
                 "struck": armed_rule.struck + 1,
-                "held": len(armed_rule.held)
+                "held": len(armed_rule.held_crossings)
                 + isinstance(armed_rule.rule.action, Hold | Reorder | Stall),
                 **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
@@ -633,7 +633,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         stall.is_ending = True
         for future in list(stall.stalling_rule.held_by_line.get(stall.line, ())):
             if not future.done():
-                held_crossing = stall.stalling_rule.held[future]
+                held_crossing = stall.stalling_rule.held_crossings[future]
                 stall.stalling_rule.released += 1
                 stall.stalling_rule.let_go(future)
                 future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))

@@ -39,7 +39,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """Upper bounds of a histogram's buckets, in the unit of its readings."""
     divisor: int = 1
     """Factor by which readings are divided for Prometheus, which wants seconds and ratios."""
-    old: str | None = None
+    old_name: str | None = None
     """A deprecated name that is also shown for one more release, in the unit of the readings."""
 
 

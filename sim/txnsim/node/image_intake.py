@@ -74,8 +74,8 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
     def _receive_next(self) -> None:
         if self._held_image is None and self._next_image is not None:
-            newer, self._next_image = self._next_image, None
-            self.receive(newer)
+            next_image, self._next_image = self._next_image, None
+            self.receive(next_image)
 
     def _take_up(self, image: ClusterImage) -> None:
         if not _is_large(self.current(), image):
@@ -105,10 +105,10 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._receive_next()
 
 
-def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
+def _is_large(old_image: ClusterImage, new_image: ClusterImage) -> bool:
     """Whether the new image changes too many partitions for one slice."""
-    names = new.changed_topics(old)
-    if new.broker_configs is not old.broker_configs:
-        names = tuple(dict.fromkeys((*names, *new.topics)))
-    topics = (new.topics.get(name) or old.topics[name] for name in names)
+    names = new_image.changed_topics(old_image)
+    if new_image.broker_configs is not old_image.broker_configs:
+        names = tuple(dict.fromkeys((*names, *new_image.topics)))
+    topics = (new_image.topics.get(name) or old_image.topics[name] for name in names)
     return sum(len(topic.partitions) for topic in topics) > AT_ONCE_MAX

@@ -146,15 +146,15 @@ class ReportBuilder:
         self._counts[AuditState.AGREES] += decision_count
         self._note_known(since_ms)
 
-    def count_unknown(self, decision_count: int, why: str) -> None:
+    def count_unknown(self, decision_count: int, reason: str) -> None:
         self._counts[AuditState.UNKNOWN] += decision_count
-        self._unknown[why] += decision_count
+        self._unknown[reason] += decision_count
 
     def count_verdict(self, verdict: AuditVerdict) -> bool:
         """Count a verdict; returns whether it needs a finding."""
         match verdict.state:
             case AuditState.UNKNOWN:
-                self.count_unknown(1, verdict.why)
+                self.count_unknown(1, verdict.reason)
                 return False
             case AuditState.WITHOUT_DECISION:
                 self._counts[verdict.state] += 1
@@ -195,8 +195,8 @@ class ReportBuilder:
             findings=tuple(sorted(self._findings, key=_finding_order)),
             markers_without_decision=self._counts[AuditState.WITHOUT_DECISION],
             unknown_because=tuple(
-                UnknownReason(why=why, decisions=decisions)
-                for why, decisions in sorted(self._unknown.items())
+                UnknownReason(why=reason, decisions=decisions)
+                for reason, decisions in sorted(self._unknown.items())
             ),
             known_percent=_percent(known_count, known_count + unknown_count),
             known_since_ms=self._known_since_ms,

@@ -300,16 +300,19 @@ class _ClusterView:
             for transaction in facts.transactions
             if transaction.producer_id >= 0
         }
-        self._owed = {(owed.transactional_id, owed.partition): owed for owed in facts.owed_markers}
+        self._owed_markers = {
+            (owed_marker.transactional_id, owed_marker.partition): owed_marker
+            for owed_marker in facts.owed_markers
+        }
         self._wrong_data: dict[TopicPartition, list[WrongData]] = {}
-        for wrong in facts.wrong_data:
-            self._wrong_data.setdefault(wrong.partition, []).append(wrong)
+        for contradiction in facts.wrong_data:
+            self._wrong_data.setdefault(contradiction.partition, []).append(contradiction)
 
     def judge_partition(self, partition: PartitionFacts) -> PartitionVerdict:
         wrong_data = tuple(
-            wrong
-            for wrong in self._wrong_data.get(partition.partition, ())
-            if wrong.offset >= partition.log_start
+            contradiction
+            for contradiction in self._wrong_data.get(partition.partition, ())
+            if contradiction.offset >= partition.log_start
         )
         if partition.leader_id < 0 or not partition.is_leader_up:
             return _leaderless(partition, wrong_data)
@@ -358,7 +361,7 @@ class _ClusterView:
             reader_mark="" if holder is None else words.reader_mark(partition.readers),
             summary="" if holder is None else self._summary(partition, holder),
             sentences=(
-                *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
+                *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
                 *words.standing_sentences(
                     self._standing(partition, cause, blocking_txn, holder, len(open_txns))
@@ -421,7 +424,7 @@ class _ClusterView:
                 ends = _repair_ending(status, partition.partition, self._program, open_txn.decided)
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
-                owed_marker = self._owed.get((transactional_id or "", partition.partition))
+                owed_marker = self._owed_markers.get((transactional_id or "", partition.partition))
                 headline = words.owed_headline(name, partition.partition, owed_marker)
                 ends = _marker_ending(owed_marker)
             case OpenTxnStatus.ALIVE:
@@ -477,7 +480,9 @@ class _ClusterView:
                 coordinator_id=holder.coordinator_id,
                 is_two_phase=holder.is_two_phase,
                 decided=holder.decided,
-                owed=self._owed.get((holder.transactional_id or "", partition.partition)),
+                owed_marker=self._owed_markers.get(
+                    (holder.transactional_id or "", partition.partition)
+                ),
                 is_beginning_deleted=open_txn.first_offset < partition.log_start,
             )
         return ReaderStanding(

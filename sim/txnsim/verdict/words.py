@@ -104,15 +104,15 @@ def _deleted_text(first_offset: int, log_start: int) -> str:
     return f". Its first records are deleted: the log begins at {log_start}"
 
 
-def owed_headline(name: str, partition: TopicPartition, owed: OwedMarkerFacts | None) -> str:
-    if owed is None:
+def owed_headline(name: str, partition: TopicPartition, owed_marker: OwedMarkerFacts | None) -> str:
+    if owed_marker is None:
         return f"{partition} waits for the marker of {name}"
-    marker = marker_name(is_commit=owed.is_commit)
+    marker = marker_name(is_commit=owed_marker.is_commit)
     detail = {
         MarkerSending.ABANDONED: ", which its coordinator does not send again",
-        MarkerSending.HELD: f", which the fault rule {owed.held_by!r} holds",
+        MarkerSending.HELD: f", which the fault rule {owed_marker.held_by!r} holds",
         MarkerSending.RETRIED: ", which its coordinator sends again",
-    }.get(owed.sending, "")
+    }.get(owed_marker.sending, "")
     return f"{partition} waits for the {marker} marker of {name}{detail}"
 
 
@@ -136,13 +136,17 @@ def leaderless_headline(facts: PartitionFacts) -> str:
     )
 
 
-def wrong_data_headline(wrong: WrongData) -> str:
-    outcome, opposite = ("committed", "ABORT") if wrong.is_commit else ("aborted", "COMMIT")
-    name = transaction_name(wrong.transactional_id, wrong.producer_id)
-    belief = "whose application was answered that it is" if wrong.by_application else "which was"
+def wrong_data_headline(contradiction: WrongData) -> str:
+    outcome, opposite_marker = (
+        ("committed", "ABORT") if contradiction.is_commit else ("aborted", "COMMIT")
+    )
+    name = transaction_name(contradiction.transactional_id, contradiction.producer_id)
+    belief_text = (
+        "whose application was answered that it is" if contradiction.by_application else "which was"
+    )
     return (
-        f"{wrong.partition} has wrong data: the {opposite} marker at offset {wrong.offset} has"
-        f" ended records of {name}, {belief} {outcome}"
+        f"{contradiction.partition} has wrong data: the {opposite_marker} marker at offset {contradiction.offset} has"
+        f" ended records of {name}, {belief_text} {outcome}"
     )
 
 
@@ -250,16 +254,16 @@ def coordinator_sentence(
     return f"{transactional_id} has begun no transaction"
 
 
-def marker_status(owed: OwedMarkerFacts) -> str:
+def marker_status(owed_marker: OwedMarkerFacts) -> str:
     """How a marker stands that a coordinator owes, for a picture."""
     return {
         MarkerSending.UNDER_WAY: "on its way",
         MarkerSending.RETRIED: "sent again",
         MarkerSending.LEADERLESS: "waits for a leader",
-        MarkerSending.HELD: f"held by {owed.held_by}",
+        MarkerSending.HELD: f"held by {owed_marker.held_by}",
         MarkerSending.ABANDONED: "not sent again",
         MarkerSending.UNTOLD: "owed",
-    }[owed.sending]
+    }[owed_marker.sending]
 
 
 def operator_marker_label(*, is_commit: bool) -> str:
@@ -373,13 +377,15 @@ def share_group_sentence(standing: ShareStanding) -> str:
         if standing.waits_at is None
         else f"waits at {standing.waits_at}"
     )
-    holds = "no record is held"
+    holding_text = "no record is held"
     if standing.held:
-        held, _, member = standing.held[0].partition(":")
+        held_range, _, member = standing.held[0].partition(":")
         more_count = len(standing.held) - 1
-        holds = f"held: {held} by {member}{f' and {more_count} more' if more_count else ''}"
+        holding_text = (
+            f"held: {held_range} by {member}{f' and {more_count} more' if more_count else ''}"
+        )
     name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{name}: start offset {standing.start_offset}, {position_text} · {holds}"
+    return f"{name}: start offset {standing.start_offset}, {position_text} · {holding_text}"
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -428,12 +434,12 @@ def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
     return f"Its producer ends it, or its coordinator after transaction.timeout.ms={timeout_ms}."
 
 
-def marker_ends(owed: OwedMarkerFacts | None) -> str:
+def marker_ends(owed_marker: OwedMarkerFacts | None) -> str:
     """What ends a decided transaction."""
-    if owed is None or owed.sending is MarkerSending.UNTOLD:
+    if owed_marker is None or owed_marker.sending is MarkerSending.UNTOLD:
         return "Its marker ends it. Its coordinator has yet to get it written."
-    marker = marker_name(is_commit=owed.is_commit)
-    match owed.sending:
+    marker = marker_name(is_commit=owed_marker.is_commit)
+    match owed_marker.sending:
         case MarkerSending.UNDER_WAY:
             return f"Its {marker} marker ends it, and is on its way."
         case MarkerSending.RETRIED:
@@ -442,7 +448,7 @@ def marker_ends(owed: OwedMarkerFacts | None) -> str:
             return f"Its {marker} marker ends it, once the partition has a leader."
         case MarkerSending.HELD:
             return (
-                f"The fault rule {owed.held_by!r} holds its {marker} marker without a limit:"
+                f"The fault rule {owed_marker.held_by!r} holds its {marker} marker without a limit:"
                 " release the rule."
             )
     return (
@@ -584,9 +590,11 @@ def standing_summary(
         facts.insert(0, f"first record stamped {age_text(age_ms)} ago")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
-        named = ", ".join(waiters[:NAMED_GROUPS_MAX])
+        named_groups = ", ".join(waiters[:NAMED_GROUPS_MAX])
         unnamed_count = len(waiters) - NAMED_GROUPS_MAX
-        facts.append(f"waiting: {named}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}")
+        facts.append(
+            f"waiting: {named_groups}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}"
+        )
     elif readers is not None:
         facts.append("no reader waits now")
     return " · ".join(facts)
@@ -751,11 +759,11 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
 
 
 def _marker_advice(holder: BlockingTxn) -> str:
-    if holder.owed is not None and holder.owed.sending in (
+    if holder.owed_marker is not None and holder.owed_marker.sending in (
         MarkerSending.ABANDONED,
         MarkerSending.HELD,
     ):
-        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed)}"
+        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed_marker)}"
     return (
         "It does not hang: the marker comes as soon as its coordinator reaches the leader."
         f" Look at broker {holder.coordinator_id} and at its way to the leader."

@@ -329,6 +329,6 @@ def _coordinator_knew(answers: Sequence[tuple[int, Answer]], index: int) -> bool
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, if the
     producer does not add partitions itself (transactions v2), a leader has accepted a record.
     """
-    earlier = [answer for answer_index, answer in answers if answer_index < index]
-    added_partitions = [answer for answer in earlier if isinstance(answer, Added)]
-    return any(answer.outcome is Outcome.OK for answer in (added_partitions or earlier))
+    earlier_answers = [answer for answer_index, answer in answers if answer_index < index]
+    added_partitions = [answer for answer in earlier_answers if isinstance(answer, Added)]
+    return any(answer.outcome is Outcome.OK for answer in (added_partitions or earlier_answers))

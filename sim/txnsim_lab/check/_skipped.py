@@ -32,7 +32,7 @@ class _SkippedGroup(msgspec.Struct):
     """What is known of a group's positions on one partition."""
 
     senders: set[str]
-    sent: set[int]
+    sent_offsets: set[int]
     """Offsets that were sent as positions, even if the commit failed."""
     transactions: set[str | None]
     vouched_position: int = -1
@@ -94,7 +94,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]
     for index, sent_offsets in history.all_of(SentOffsets):
         group = groups[sent_offsets.group, sent_offsets.place]
         group.senders.add(sent_offsets.who if sent_offsets.member is None else sent_offsets.member)
-        group.sent.add(sent_offsets.position)
+        group.sent_offsets.add(sent_offsets.position)
         group.transactions.add(sent_offsets.transaction)
         transaction = history.transaction_of(sent_offsets)
         fate = None if transaction is None else transaction.fate
@@ -106,7 +106,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]
         for position in () if read.error else read.positions:
             group_of_read = groups.get((read.group, position.place))
             # A position that no member has sent is somebody's reset.
-            if group_of_read is not None and position.offset in group_of_read.sent:
+            if group_of_read is not None and position.offset in group_of_read.sent_offsets:
                 group_of_read.is_in_force(position.offset, index)
     return groups
 

@@ -205,11 +205,16 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
 
     yield f"{', '.join(anomaly.kinds)}, at {anomaly.ends} ends: {anomaly.because}"
     yield from (f"  {step}" for step in marked_steps(anomaly.steps, anomaly.deviating_steps))
-    named = (("--mode", args.mode), ("--as-version", args.as_version))
+    cluster_options = (("--mode", args.mode), ("--as-version", args.as_version))
     choices = [
-        *(part for name, value in named if value is not None for part in option(name, value)),
-        *(part for rule in args.rules for part in option("--rules", rule)),
-        *(part for bound in args.bounds for part in option("--bounds", bound)),
+        *(
+            argument
+            for name, value in cluster_options
+            if value is not None
+            for argument in option(name, value)
+        ),
+        *(argument for rule in args.rules for argument in option("--rules", rule)),
+        *(argument for bound in args.bounds for argument in option("--bounds", bound)),
         *option("--way", text_of_way(anomaly.way)),
     ]
     play = command_line("txnsim", "explore", *arguments(args.story), *choices)

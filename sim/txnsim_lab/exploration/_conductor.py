@@ -452,9 +452,15 @@ def _state_of_rule(armed_rule: ArmedRule) -> tuple[object, ...]:
     """What a fault rule of a disturbance will do: by what it has counted, and what it holds."""
     held = [
         (held.crossing.point, held.crossing.source, held.crossing.target, held.crossing.content)
-        for held in armed_rule.held.values()
+        for held in armed_rule.held_crossings.values()
     ]
-    return armed_rule.rule.id, armed_rule.matched, armed_rule.begun, armed_rule.is_disarmed, held
+    return (
+        armed_rule.rule.id,
+        armed_rule.matched,
+        armed_rule.begun_count,
+        armed_rule.is_disarmed,
+        held,
+    )
 
 
 def _is_unnoticed(step_body: StepBody) -> bool:

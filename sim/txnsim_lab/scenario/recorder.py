@@ -130,7 +130,7 @@ class Recorder:
         """Add an observation, with the number of the event that caused it."""
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
-            event = self._tracer.cause if call is None else max(call.event, call.answered)
+            event = self._tracer.cause if call is None else max(call.event, call.answer_event)
             if event >= 0:
                 observation = msgspec.structs.replace(observation, event=event)
         self.history.add(observation)

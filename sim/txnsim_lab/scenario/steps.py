@@ -641,11 +641,11 @@ def _check_value(subject: str, actual_value: object, expected_value: object) -> 
 def held_fault_lines(running_story: RunningStory, lines: Sequence[str] = ()) -> list[str]:
     """Lines about faults that still hold something, except those that ``lines`` already name."""
     return [
-        f"the fault {armed_rule.rule.id} still holds {len(armed_rule.held)} "
+        f"the fault {armed_rule.rule.id} still holds {len(armed_rule.held_crossings)} "
         f"at {armed_rule.rule.point}: a step before"
         f" has to release it (`release: {armed_rule.rule.id}`)"
         for armed_rule in running_story.target.injector.rules()
-        if armed_rule.held and not any(armed_rule.rule.id in line for line in lines)
+        if armed_rule.held_crossings and not any(armed_rule.rule.id in line for line in lines)
     ]
 
 

@@ -230,7 +230,7 @@ class _Reaches:
             [
                 (number, reach.since_ms)
                 for number, reach in sorted(reach_by_coordinator.items())
-                if reach.why
+                if reach.reason
             ],
         )
         self.of_unknown_ids = _common_reach(
@@ -255,7 +255,7 @@ class _Reaches:
         why = log.why or f"the cleaner has been at __transaction_state below offset {offset}"
         return LogReach(
             since_ms=AFTER_ALL_MARKERS_MS if since_ms is None else since_ms,
-            why=why,
+            reason=why,
             until_ms=until_ms,
         )
 
@@ -270,7 +270,7 @@ def _common_reach(reaches: Iterable[LogReach], missing_coordinators: str) -> Log
     latest = max(reach_list, key=lambda reach: reach.since_ms)
     return LogReach(
         since_ms=latest.since_ms,
-        why=latest.why,
+        reason=latest.reason,
         until_ms=min(reach.until_ms for reach in reach_list),
     )
 
@@ -287,7 +287,7 @@ def _count_plain(
         if row["kind"] == "agrees":
             builder.count_agreeing(row["decisions"], row["first_ms"])
         else:
-            builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).why)
+            builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).reason)
     for row in tables.rows(queries.ABSENT):
         if not topics or row["topic"] in topics:
             topic_partition = TopicPartition(row["topic"], row["partition"])

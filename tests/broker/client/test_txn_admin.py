@@ -355,8 +355,8 @@ def test_topics_without_an_id_go_by_name() -> None:
 
 
 def test_acks_0_expects_no_answer() -> None:
-    assert not requests.produce({P0: b""}, topic_ids={}, acks=0).answered
-    assert requests.produce({P0: b""}, topic_ids={}, acks=1).answered
+    assert not requests.produce({P0: b""}, topic_ids={}, acks=0).is_answered
+    assert requests.produce({P0: b""}, topic_ids={}, acks=1).is_answered
 
 
 def test_partitions_are_grouped_in_order_of_first_appearance() -> None:

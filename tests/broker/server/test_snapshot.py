@@ -466,7 +466,7 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
         with pytest.raises(ClientError):
             await late_send
         await producer.close()
-        assert sim.injector.rules()[0].held
+        assert sim.injector.rules()[0].held_crossings
         await sim.reset(snapshot)
         assert sim.injector.rules() == ()
         assert await values(app, "orders") == []

@@ -83,9 +83,13 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
                 "partitions": search.partition_count,
                 "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
                 "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
-                "unread": {str(partition): str(why) for partition, why in search.unread.items()},
-                "unread_topics": {topic: str(why) for topic, why in search.unread_topics.items()},
-                "unseen": [str(why) for why in search.unseen],
+                "unread": {
+                    str(partition): str(error) for partition, error in search.unread.items()
+                },
+                "unread_topics": {
+                    topic: str(error) for topic, error in search.unread_topics.items()
+                },
+                "unseen": [str(error) for error in search.unseen],
             },
             status=_status(search, search.hanging),
         )

@@ -78,8 +78,8 @@ class CoordinatorLogReading(msgspec.Struct):
         if not self.complete_from:
             return LogReach()
         since_ms = AFTER_ALL_MARKERS_MS if self.since_ms is None else self.since_ms
-        why = f"the cleaner has been at __transaction_state below offset {self.complete_from}"
-        return LogReach(since_ms=since_ms, why=why)
+        reason = f"the cleaner has been at __transaction_state below offset {self.complete_from}"
+        return LogReach(since_ms=since_ms, reason=reason)
 
     def lacks_below(self, offset: int) -> None:
         """Note that something below an offset is gone."""
@@ -110,13 +110,13 @@ class PartitionLogReading(msgspec.Struct):
     def reach(self, partition: TopicPartition) -> LogReach:
         if not self.complete_from:
             return LogReach()
-        why = (
+        reason = (
             f"the log of {partition} begins at offset {self.start_offset}"
             if self.complete_from == self.start_offset
             else f"the cleaner has been at {partition} below offset {self.complete_from}"
         )
         since_ms = AFTER_ALL_MARKERS_MS if self.first_marker_ms is None else self.first_marker_ms
-        return LogReach(since_ms=since_ms, why=why)
+        return LogReach(since_ms=since_ms, reason=reason)
 
 
 class DecisionReading:
@@ -229,8 +229,8 @@ class DecisionReading:
         """The reach of a place's partition and of its coordinator, as far as they were read."""
         log = self.logs.get(place.partition)
         if log is None:
-            why = self.unread.get(place.partition, f"there is no {place.partition}")
-            partition_reach = LogReach.absent(why)
+            reason = self.unread.get(place.partition, f"there is no {place.partition}")
+            partition_reach = LogReach.absent(reason)
         else:
             partition_reach = log.reach(place.partition)
         owner = self.owners.get(place.producer_id)

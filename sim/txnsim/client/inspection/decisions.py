@@ -88,7 +88,7 @@ async def check_decisions(
         for finding in surveyed.findings
         if finding.verdict is OpenTxnStatus.HANGING
     }
-    return check.report(hanging, {str(why) for why in surveyed.unread.values()})
+    return check.report(hanging, {str(error) for error in surveyed.unread.values()})
 
 
 class _Doubtful(NamedTuple):
@@ -246,8 +246,8 @@ def _has_moved_twice(
         batch.max_timestamp_ms for batch in batches if batch.base_offset == concerned.first_offset
     )
     return any(
-        later.coordinator_epoch > epoch.coordinator_epoch + 1
-        and (later.before_ms is None or later.before_ms <= written_ms + SKEW_MS)
-        and later.first_ms >= written_ms - SKEW_MS
-        for epoch, later in pairwise(epochs)
+        next_epoch.coordinator_epoch > epoch.coordinator_epoch + 1
+        and (next_epoch.before_ms is None or next_epoch.before_ms <= written_ms + SKEW_MS)
+        and next_epoch.first_ms >= written_ms - SKEW_MS
+        for epoch, next_epoch in pairwise(epochs)
     )

@@ -390,7 +390,9 @@ class ConsumerMembership(Membership):
                 continue
             target_assignment = self._target
             self._hold(target_assignment)
-            if await self._send_heartbeat(self._request(owned=self._by_id(target_assignment))):
+            if await self._send_heartbeat(
+                self._request(owned_partitions=self._by_id(target_assignment))
+            ):
                 self._confirmed = target_assignment
 
     async def _join(self) -> None:
@@ -399,7 +401,9 @@ class ConsumerMembership(Membership):
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
-        if await self._send_heartbeat(self._request(joining=joining, owned=owned_partitions)):
+        if await self._send_heartbeat(
+            self._request(joining=joining, owned_partitions=owned_partitions)
+        ):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -420,13 +424,16 @@ class ConsumerMembership(Membership):
         self,
         *,
         joining: tuple[Collection[str], int] | None = None,
-        owned: Mapping[UUID, Collection[int]] | None = None,
+        owned_partitions: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
     ) -> VersionedRequest:
         """Build a heartbeat; ``leaving`` is the epoch of one that leaves."""
         member_fields = self._who(leaving)
         return consumer_group_heartbeat(
-            self._options.group_id, member_fields, joining=joining, owned=owned
+            self._options.group_id,
+            member_fields,
+            joining=joining,
+            owned_partitions=owned_partitions,
         )
 
     def _who(self, leaving: int | None) -> GroupMetadata:
@@ -520,7 +527,7 @@ class ShareMembership(ConsumerMembership):
         *,
         joining: tuple[Collection[str], int] | None = None,
         leaving: int | None = None,
-        **_owned: object,
+        **_unused_fields: object,
     ) -> VersionedRequest:
         member_fields = self._who(leaving)
         topics = None if joining is None else joining[0]
@@ -544,14 +551,18 @@ class StreamsMembership(ConsumerMembership):
         self,
         *,
         joining: tuple[Collection[str], int] | None = None,
-        owned: Mapping[UUID, Collection[int]] | None = None,
+        owned_partitions: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
     ) -> VersionedRequest:
         member_fields = self._who(leaving)
         tasks = (
             None
-            if owned is None
-            else {task for partition_indexes in owned.values() for task in partition_indexes}
+            if owned_partitions is None
+            else {
+                task
+                for partition_indexes in owned_partitions.values()
+                for task in partition_indexes
+            }
         )
         return streams_group_heartbeat(
             self._options.group_id, member_fields, joining=joining, tasks=tasks

@@ -208,7 +208,9 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         )
         self.tasks.drive(
             operation.run_and_wait(),
-            lambda written, bug: self._on_written(shard, effect.after_write, written, bug),
+            lambda write_result, bug: self._on_written(
+                shard, effect.after_write, write_result, bug
+            ),
             name="group-write",
         )
 
@@ -216,11 +218,11 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         after_write: AfterWrite | None,
-        written: AppliedRecords | Rejection | None,
+        write_result: AppliedRecords | Rejection | None,
         bug: BaseException | None,
     ) -> None:
         if bug is None and self.is_current(shard):
-            error = written.error if isinstance(written, Rejection) else ErrorCode.none
+            error = write_result.error if isinstance(write_result, Rejection) else ErrorCode.none
             self._follow_write(shard, after_write, error)
 
     def _follow_write(

@@ -242,14 +242,14 @@ class _DueTimer(msgspec.Struct, eq=False):
     """A due timer in a queue; it can still be cancelled."""
 
     line: _TimerQueue
-    where: tuple[int, str]
+    shard_and_group: tuple[int, str]
     key: _TimerKey
 
     def cancel(self) -> None:
-        group_timers = self.line.get(self.where, {})
+        group_timers = self.line.get(self.shard_and_group, {})
         group_timers.pop(self.key, None)
         if not group_timers:
-            self.line.pop(self.where, None)
+            self.line.pop(self.shard_and_group, None)
 
 
 def _timer_key(timer: TimerSet | TimerCancelled) -> _TimerKey:

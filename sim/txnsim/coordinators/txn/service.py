@@ -341,7 +341,9 @@ class TransactionCoordinator:
         decide = partial(decide_end_txn, txn, command, now_ms=now_ms, release_rules=self._rules)
         decision = decide()
         outcome = (
-            self._decide_with_new_id(lambda fresh: decide(fresh_producer_id=fresh), _NO_ID_TO_END)
+            self._decide_with_new_id(
+                lambda fresh_id: decide(fresh_producer_id=fresh_id), _NO_ID_TO_END
+            )
             if isinstance(decision, NeedsProducerId)
             else decision
         )
@@ -589,11 +591,11 @@ class TransactionCoordinator:
     def _abort_timed_out(self, owned_partition: OwnedPartition, txn: TxnMetadata) -> None:
         now_ms = self._clock.now_ms()
         outcome = self._decide_with_new_id(
-            lambda fresh: decide_fence(
+            lambda fresh_id: decide_fence(
                 txn,
                 finalized_version=self._writer.level,
                 now_ms=now_ms,
-                fresh_producer_id=fresh,
+                fresh_producer_id=fresh_id,
                 by_timeout=True,
                 release_rules=self._rules,
             ),

@@ -656,7 +656,7 @@ class _Heartbeat:
         goal = TaskTarget(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
-            owned=self._command.owned_tasks,
+            owned_tasks=self._command.owned_tasks,
             holders=holders_of(self._group.members.values()),
             changes_in_place=self._protocol.release_rules.streams_tasks_change_in_place,
         )

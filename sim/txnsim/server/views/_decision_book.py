@@ -176,9 +176,10 @@ class DecisionBook:
                 ),
             )
             self._wrong_data = {
-                place: wrong
-                for place, wrong in self._wrong_data.items()
-                if place[:2] != (key[0], log.topic_partition) or wrong.offset < log.log_end_offset
+                place: contradiction
+                for place, contradiction in self._wrong_data.items()
+                if place[:2] != (key[0], log.topic_partition)
+                or contradiction.offset < log.log_end_offset
             }
         is_coordinator_log = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
         if read_log.next_offset >= log.log_end_offset:
@@ -214,7 +215,7 @@ class DecisionBook:
         for (topic_id, _), log in self._logs.items():
             for producer_id in log.changed_producers & decisions.keys():
                 transactional_id, producer_decisions = decisions[producer_id]
-                for wrong in contradictions(
+                for contradiction in contradictions(
                     log.topic_partition,
                     producer_id,
                     transactional_id,
@@ -225,7 +226,9 @@ class DecisionBook:
                     ],
                     log.markers[producer_id],
                 ):
-                    self._wrong_data[topic_id, log.topic_partition, wrong.offset] = wrong
+                    self._wrong_data[topic_id, log.topic_partition, contradiction.offset] = (
+                        contradiction
+                    )
             log.changed_producers.clear()
 
 

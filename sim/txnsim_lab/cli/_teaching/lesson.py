@@ -372,12 +372,12 @@ class _StopAtStep:
             raise PlayedError
 
 
-def _play_beside(story: StoryRun, beside: Beside) -> Recording:
+def _play_beside(story: StoryRun, beside_run: Beside) -> Recording:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of
 
-    pace = _StopAtStep(beside.until)
-    story_beside = msgspec.structs.replace(story, run=beside.run)
+    pace = _StopAtStep(beside_run.until)
+    story_beside = msgspec.structs.replace(story, run=beside_run.run)
     with contextlib.suppress(PlayedError):
         run_in_virtual_time(scenario_run_of(story_beside), pace=pace)
     assert pace.recording_at_step is not None

@@ -137,13 +137,13 @@ def _expel_member(protocol: str) -> PlaySituation:
         await app.subscribe("m", "g", protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
-        silent = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
+        drop_rule = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
         app.steps.append("another member joins the group, which gives the silent one up")
         await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         transaction = await app.transact("a-1", group="g", position=3, member="m")
         if transaction.reported_end is ReportedEnd.COMMITTED:
             app.choices.append("it sends positions without its member's generation (KIP-447)")
-        await app.disarm(silent)
+        await app.disarm(drop_rule)
         await app.goes_on()
 
     return play

@@ -137,7 +137,7 @@ class ReaderActor(ClientActor):
                 isolation=isolation,
                 max_wait_ms=NO_WAIT_MS,
                 max_bytes=max_bytes,
-                near=self._near,
+                near_replicas=self._near,
             )
         except ClientError as error:
             if error.error is None:

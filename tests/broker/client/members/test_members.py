@@ -661,7 +661,9 @@ REQUESTS = [
     sync_group("g", MEMBER, assignments={"m": b"a"}),
     heartbeat("g", MEMBER),
     leave_group("g", MEMBER),
-    consumer_group_heartbeat("g", MEMBER, joining=(("t",), 300_000), owned={TOPIC: (1, 0)}),
+    consumer_group_heartbeat(
+        "g", MEMBER, joining=(("t",), 300_000), owned_partitions={TOPIC: (1, 0)}
+    ),
     consumer_group_heartbeat("g", MEMBER),
     offset_commit("g", MEMBER, {TopicPartition("t", 1): 5, TopicPartition("t", 0): 4}),
 ]
