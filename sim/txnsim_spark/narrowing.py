@@ -60,26 +60,26 @@ class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
     time_min_ms: int | None = None
     time_max_ms: int | None = None
 
-    def both(self, other: RowBounds) -> RowBounds:
+    def both(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within both."""
         return RowBounds(
-            topics=_common(self.topics, other.topics),
-            partitions=_common(self.partitions, other.partitions),
-            offset_min=_largest(self.offset_min, other.offset_min),
-            offset_max=_smallest(self.offset_max, other.offset_max),
-            time_min_ms=_largest(self.time_min_ms, other.time_min_ms),
-            time_max_ms=_smallest(self.time_max_ms, other.time_max_ms),
+            topics=_common(self.topics, other_bounds.topics),
+            partitions=_common(self.partitions, other_bounds.partitions),
+            offset_min=_largest(self.offset_min, other_bounds.offset_min),
+            offset_max=_smallest(self.offset_max, other_bounds.offset_max),
+            time_min_ms=_largest(self.time_min_ms, other_bounds.time_min_ms),
+            time_max_ms=_smallest(self.time_max_ms, other_bounds.time_max_ms),
         )
 
-    def either(self, other: RowBounds) -> RowBounds:
+    def either(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within one of them, or both."""
         return RowBounds(
-            topics=_union(self.topics, other.topics),
-            partitions=_union(self.partitions, other.partitions),
-            offset_min=_if_both(min, self.offset_min, other.offset_min),
-            offset_max=_if_both(max, self.offset_max, other.offset_max),
-            time_min_ms=_if_both(min, self.time_min_ms, other.time_min_ms),
-            time_max_ms=_if_both(max, self.time_max_ms, other.time_max_ms),
+            topics=_union(self.topics, other_bounds.topics),
+            partitions=_union(self.partitions, other_bounds.partitions),
+            offset_min=_if_both(min, self.offset_min, other_bounds.offset_min),
+            offset_max=_if_both(max, self.offset_max, other_bounds.offset_max),
+            time_min_ms=_if_both(min, self.time_min_ms, other_bounds.time_min_ms),
+            time_max_ms=_if_both(max, self.time_max_ms, other_bounds.time_max_ms),
         )
 
 
@@ -90,9 +90,10 @@ class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
     """None for all of them."""
     bounds: RowBounds
 
-    def either(self, other: TableNeed) -> TableNeed:
+    def either(self, other_need: TableNeed) -> TableNeed:
         return TableNeed(
-            columns=_union(self.columns, other.columns), bounds=self.bounds.either(other.bounds)
+            columns=_union(self.columns, other_need.columns),
+            bounds=self.bounds.either(other_need.bounds),
         )
 
 

@@ -153,8 +153,8 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
     level = TraceLevel.OFF if args.trace is None else TraceLevel.FULL
     replayed = replay(exploration, read_way(args.way), trace_level=level)
     if args.trace is not None:
-        write_whole(args.trace, replayed.played.trace)
-    findings = replayed.played.findings
+        write_whole(args.trace, replayed.played_run.trace)
+    findings = replayed.played_run.findings
     if args.json:
         TERMINAL.json(
             {

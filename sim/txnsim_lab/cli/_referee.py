@@ -261,9 +261,9 @@ def _way_alone(
     replayed, failures = play_way(explorations[0], way, designs, side, trace_level=level)
     return (
         list(marked_steps(replayed.steps, replayed.deviating_steps)),
-        list(_as_json(replayed.played.findings)),
+        list(_as_json(replayed.played_run.findings)),
         list(failures),
-        replayed.played.trace,
+        replayed.played_run.trace,
     )
 
 

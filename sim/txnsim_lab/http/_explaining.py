@@ -138,7 +138,9 @@ class ExplainRoutes(Noun):
         """Where the trace so far tells that records have another end than their application was
         answered, or their coordinator has decided.
         """
-        return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
+        return await self._read_live(
+            None, lambda followed_trace: tuple(followed_trace.wrong_data())
+        )
 
     async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
         return await self._do_in_thread(

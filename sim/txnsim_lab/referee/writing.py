@@ -71,11 +71,11 @@ def _ordered(verdict: Verdict) -> list[AnomalyLine]:
 
 
 def _played_text(verdict: Verdict) -> str:
-    played = verdict.played
+    counts_by_source = verdict.played
     states = " and ".join(f"{count} states on {side}" for side, count in verdict.states.items())
     return (
-        f"{played['explore']} explorations ({states}), {played['story']} runs of stories,"
-        f" {played['seed']} seeds, each on both"
+        f"{counts_by_source['explore']} explorations ({states}), {counts_by_source['story']} runs of stories,"
+        f" {counts_by_source['seed']} seeds, each on both"
     )
 
 

@@ -47,9 +47,9 @@ class Background:
     """A call that runs while the story continues."""
 
     def __init__(
-        self, who: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
+        self, actor: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
     ) -> None:
-        self.who = who
+        self.actor = actor
         self.call = call
         self.task = task
 

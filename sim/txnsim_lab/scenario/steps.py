@@ -266,7 +266,7 @@ async def _await_answer(running_story: RunningStory, call_name: str) -> CallResu
 
 async def _give_up(running_story: RunningStory, call_name: str) -> None:
     background = running_story.background_call(call_name)
-    await background.who.give_up(background.call)
+    await background.actor.give_up(background.call)
 
 
 def expected_error(by_word: ByRun | None, situation: RunSelection) -> str:

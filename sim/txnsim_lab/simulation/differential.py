@@ -182,5 +182,5 @@ def _answer_text(act: PlayedAct | None) -> str:
     return f"answers {act.error} after {act.took_us / 1_000:.0f} ms"
 
 
-def _kinds(played: PlayedRun) -> str:
-    return ", ".join(played.kinds) or "no finding"
+def _kinds(played_run: PlayedRun) -> str:
+    return ", ".join(played_run.kinds) or "no finding"

@@ -173,7 +173,7 @@ def play(
     scenario = scenario_of(plan)
     playing_run = _PlayingRun(plan, scenario, director)
     world = plan.world
-    broken: list[Finding] = []
+    limit_findings: list[Finding] = []
     try:
         with processor_limit(cpu_s) as limit:
             run_virtual(
@@ -186,10 +186,12 @@ def play(
     except ConfigError:
         raise
     except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
-        broken.append(Finding(CRASH_KIND, _error_text(error)))
+        limit_findings.append(Finding(CRASH_KIND, _error_text(error)))
     if limit.is_over:
-        broken = [Finding(OVER_LIMIT_KIND, f"it took more than {cpu_s:g} s of processor time")]
-    return playing_run.to_played_run(broken)
+        limit_findings = [
+            Finding(OVER_LIMIT_KIND, f"it took more than {cpu_s:g} s of processor time")
+        ]
+    return playing_run.to_played_run(limit_findings)
 
 
 def _error_text(error: BaseException) -> str:
@@ -239,9 +241,9 @@ class _PlayingRun:
         self._virtual_ms = 0
         self._guest_commits = 0
 
-    def to_played_run(self, broken: Iterable[Finding]) -> PlayedRun:
+    def to_played_run(self, limit_findings: Iterable[Finding]) -> PlayedRun:
         history, trace = b"", b""
-        findings = [*broken, *self._findings, *self._shared]
+        findings = [*limit_findings, *self._findings, *self._shared]
         if self._recorder is not None:
             history = self._recorder.history.to_lines()
             try:
@@ -821,7 +823,7 @@ def _partition_list(partitions: frozenset[TopicPartition]) -> str:
 class PositionCommit(NamedTuple):
     """A commit of positions in the name of a member, and the state of the group."""
 
-    who: str
+    actor_name: str
     member: GroupMetadata
     topic_partitions: tuple[TopicPartition, ...]
     group: ClassicGroup | ConsumerGroup
@@ -911,7 +913,7 @@ def reason_to_fence(commit: PositionCommit | None) -> str:
     if not isinstance(group, ClassicGroup) or holder in (None, member.member_id):
         return ""
     return (
-        f"{commit.who} committed positions of {group.group_id} as {member.member_id}, though"
+        f"{commit.actor_name} committed positions of {group.group_id} as {member.member_id}, though"
         f" instance {member.instance_id} had come to {holder}"
     )
 

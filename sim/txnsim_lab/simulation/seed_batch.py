@@ -117,30 +117,30 @@ def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None)
     """
     began_ms = cpu_ms()
     plan = draw(seed, options)
-    played = play(plan, cpu_s=cpu_s)
-    if OVER_LIMIT_KIND in played.kinds:
+    played_run = play(plan, cpu_s=cpu_s)
+    if OVER_LIMIT_KIND in played_run.kinds:
         (because,) = [
-            finding.because for finding in played.findings if finding.kind == OVER_LIMIT_KIND
+            finding.because for finding in played_run.findings if finding.kind == OVER_LIMIT_KIND
         ]
         return without_verdict(seed, OVER_LIMIT_KIND, because, mode=plan.world.mode)
-    successful_acts = [act for act in played.acts if act.error == "NONE"]
+    successful_acts = [act for act in played_run.acts if act.error == "NONE"]
     return SeedRow(
         seed=seed,
-        kinds=played.kinds,
-        because=tuple(f"{finding.kind}: {finding.because}" for finding in played.findings),
-        digest=played.digest,
-        virtual_ms=played.virtual_ms,
+        kinds=played_run.kinds,
+        because=tuple(f"{finding.kind}: {finding.because}" for finding in played_run.findings),
+        digest=played_run.digest,
+        virtual_ms=played_run.virtual_ms,
         cpu_ms=cpu_ms() - began_ms,
-        acts=len(played.acts),
+        acts=len(played_run.acts),
         answered=len(successful_acts),
-        committed=played.guest_commits
+        committed=played_run.guest_commits
         + sum(act.step.get("call", {}).get("do") == "commit" for act in successful_acts),
         struck=sum(
             not {"cluster", "arm", "advance"}.isdisjoint(act.step) for act in successful_acts
         ),
-        cells=tuple(played.cells.items()),
+        cells=tuple(played_run.cells.items()),
         mode=plan.world.mode,
-        names=_cause_names(plan) if played.kinds else (),
+        names=_cause_names(plan) if played_run.kinds else (),
     )
 
 

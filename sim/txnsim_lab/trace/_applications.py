@@ -142,24 +142,26 @@ class Applications(msgspec.Struct, kw_only=True):
         """What the application of a transactional id knows of its newest transaction; None if
         nothing is recorded of it.
         """
-        begun_at, end = self.begun.get(transactional_id), self.newest.get(transactional_id)
-        if end is not None and begun_at is not None and end.asked_at < begun_at:
-            end = None
-        if end is None and begun_at is None:
+        begun_at, newest_end = self.begun.get(transactional_id), self.newest.get(transactional_id)
+        if newest_end is not None and begun_at is not None and newest_end.asked_at < begun_at:
+            newest_end = None
+        if newest_end is None and begun_at is None:
             return None
-        asked, answer = (None, None) if end is None else (end.asked, end.answer)
+        asked, answer = (
+            (None, None) if newest_end is None else (newest_end.asked, newest_end.answer)
+        )
         status = words.application_status(asked, answer)
         moves = []
         if begun_at is not None:
             status_of_open = words.application_status(None, None)
             moves.append(ApplicationMove(at=begun_at, text=status_of_open, how="open"))
-        if end is not None:
-            is_answered = end.answered_at is not None
-            request = words.application_request(end.asked) if is_answered else status
-            moves.append(ApplicationMove(at=end.asked_at, text=request, how="unknown"))
-            if end.answered_at is not None:
-                how = _outcome_of(end)
-                moves.append(ApplicationMove(at=end.answered_at, text=status, how=how))
+        if newest_end is not None:
+            is_answered = newest_end.answered_at is not None
+            request = words.application_request(newest_end.asked) if is_answered else status
+            moves.append(ApplicationMove(at=newest_end.asked_at, text=request, how="unknown"))
+            if newest_end.answered_at is not None:
+                outcome = _outcome_of(newest_end)
+                moves.append(ApplicationMove(at=newest_end.answered_at, text=status, how=outcome))
         return ApplicationView(
             status=status,
             sentence=words.application_sentence(asked, answer),

@@ -38,20 +38,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def findings(run: Recording) -> tuple[Finding, ...]:
     """The findings in a run, in order; each once, though it is told before its cure and after."""
     steps = story_steps(run)
-    found: dict[tuple[str, str], Finding] = {}
+    findings_by_text: dict[tuple[str, str], Finding] = {}
     for index, event in enumerate(run.events):
         if event.k != VIOLATION_KIND:
             continue
         payload = msgspec.convert(event.d, dict[str, object])
         rule, text = str(payload["rule"]), str(payload["found"])
         shown_at = _index_that_shows(run, steps, text, index)
-        found[rule, text] = Finding(
+        findings_by_text[rule, text] = Finding(
             rule=rule,
             found=text,
             at=event.i,
             shown_by=None if shown_at is None else run.events[shown_at].i,
         )
-    return tuple(found.values())
+    return tuple(findings_by_text.values())
 
 
 def _index_that_shows(
@@ -115,19 +115,19 @@ def _hanging_at(
     """The end of the first step after which the transaction hangs; without one, the first move of a
     coordinator after which it does.
     """
-    moves = {
+    move_positions = {
         index
         for index, event in enumerate(run.events)
         if index >= written_at and event.k == "txn.complete"
     }
     step_ends = {step.last for step in steps if step.last >= written_at}
-    followed = FollowedTrace(state=TraceState(level=run.level))
+    followed_trace = FollowedTrace(state=TraceState(level=run.level))
     first_move = None
     for index, event in enumerate(run.events):
-        followed.follow(event, run.nodes)
-        if index not in step_ends and (index not in moves or first_move is not None):
+        followed_trace.follow(event, run.nodes)
+        if index not in step_ends and (index not in move_positions or first_move is not None):
             continue
-        if not _hangs(followed, partition, offset):
+        if not _hangs(followed_trace, partition, offset):
             continue
         if index in step_ends:
             return index
@@ -138,10 +138,10 @@ def _hanging_at(
     return written_at if step is None else step.last
 
 
-def _hangs(followed: FollowedTrace, partition: str, offset: int) -> bool:
-    verdict = judge_cluster(followed.facts(partition))
+def _hangs(followed_trace: FollowedTrace, partition: str, offset: int) -> bool:
+    verdict = judge_cluster(followed_trace.facts(partition))
     return any(
         open_txn.state is VerdictState.HANGS and open_txn.first_offset == offset
-        for judged in verdict.partitions
-        for open_txn in judged.open_txns
+        for partition_verdict in verdict.partitions
+        for open_txn in partition_verdict.open_txns
     )

@@ -74,11 +74,11 @@ class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[str, ...]
 
 
-def run_difference(left: Recording, right: Recording) -> RunDifference:
+def run_difference(left_run: Recording, right_run: Recording) -> RunDifference:
     """Compare two runs."""
-    left_steps, right_steps = story_steps(left), story_steps(right)
+    left_steps, right_steps = story_steps(left_run), story_steps(right_run)
     rows = _aligned(left_steps, right_steps)
-    left_signs, right_signs = _signs(left, left_steps), _signs(right, right_steps)
+    left_signs, right_signs = _signs(left_run, left_steps), _signs(right_run, right_steps)
     pairs = [
         (index, left_signs[row.left - 1], right_signs[row.right - 1])
         for index, row in enumerate(rows)
@@ -88,8 +88,8 @@ def run_difference(left: Recording, right: Recording) -> RunDifference:
         for index, ours, theirs in pairs:
             differing = sentences(ours, theirs)
             if differing is not None:
-                first = Difference(row=index, left=differing[0], right=differing[1])
-                return RunDifference(rows=rows, first=first)
+                first_difference = Difference(row=index, left=differing[0], right=differing[1])
+                return RunDifference(rows=rows, first=first_difference)
     return RunDifference(rows=rows, first=None)
 
 
@@ -120,37 +120,37 @@ def _aligned(left: Sequence[StoryStep], right: Sequence[StoryStep]) -> tuple[Ste
 
 def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
     """The signs of each step, at its end."""
-    followed = FollowedTrace(state=TraceState(level=run.level))
+    followed_trace = FollowedTrace(state=TraceState(level=run.level))
     events = iter(run.events)
-    signs = []
+    step_signs = []
     done_count = 0
     for step in steps:
         step_events = []
         while done_count <= step.last:
             event = next(events)
-            followed.follow(event, run.nodes)
+            followed_trace.follow(event, run.nodes)
             if done_count >= step.first:
                 step_events.append(event)
             done_count += 1
-        verdict = judge_cluster(followed.facts())
-        signs.append(
+        verdict = judge_cluster(followed_trace.facts())
+        step_signs.append(
             _StepSigns(
                 troubles=tuple(
-                    f"{judged.headline}."
-                    for judged in verdict.partitions
-                    if judged.state.value in _GRAVE_STATES
+                    f"{partition_verdict.headline}."
+                    for partition_verdict in verdict.partitions
+                    if partition_verdict.state.value in _GRAVE_STATES
                 ),
                 refusals=dict(_refusals(step_events)),
                 states=tuple(
                     sorted(
                         f"{transactional_id} is {transaction['state']}"
-                        for transactional_id, transaction in followed.state.transactions.items()
+                        for transactional_id, transaction in followed_trace.state.transactions.items()
                     )
                 ),
                 records=tuple(sorted(map(_record_text, verdict.partitions))),
             )
         )
-    return signs
+    return step_signs
 
 
 def _record_text(judged: PartitionVerdict) -> str:
@@ -204,5 +204,7 @@ def _record_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] |
 def _listed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str] | None:
     if ours == theirs:
         return None
-    left, right = (f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs))
-    return left, right
+    left_sentence, right_sentence = (
+        f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs)
+    )
+    return left_sentence, right_sentence

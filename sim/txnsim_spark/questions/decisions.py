@@ -252,10 +252,10 @@ class _Reaches:
         offset = self._complete_from[topic_partition]
         if offset is None:
             return LogReach(until_ms=until_ms)
-        why = log.why or f"the cleaner has been at __transaction_state below offset {offset}"
+        reason = log.reason or f"the cleaner has been at __transaction_state below offset {offset}"
         return LogReach(
             since_ms=AFTER_ALL_MARKERS_MS if since_ms is None else since_ms,
-            reason=why,
+            reason=reason,
             until_ms=until_ms,
         )
 

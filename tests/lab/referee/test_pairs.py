@@ -82,7 +82,7 @@ def kinds_on_way(way: str, design: str) -> set[str]:
         "stale-coordinator", read_way(way), designs_of("4.4", design), Side.B
     )
     assert failures == ()
-    return {kind_of(finding) for finding in replayed.played.findings}
+    return {kind_of(finding) for finding in replayed.played_run.findings}
 
 
 def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
@@ -116,7 +116,7 @@ def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path
         play_way("stale-coordinator", read_way(PREPARED), designs, side)[0] for side in Side
     )
     assert by_switch.steps == by_plugin.steps
-    assert by_switch.played.digest == by_plugin.played.digest
+    assert by_switch.played_run.digest == by_plugin.played_run.digest
 
 
 def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: 
     plugin.write_text(plugin_text)
     designs = designs_of("4.4", str(plugin))
     kinds = [
-        {kind_of(finding) for finding in replayed.played.findings}
+        {kind_of(finding) for finding in replayed.played_run.findings}
         for side in Side
         for replayed, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
     ]
