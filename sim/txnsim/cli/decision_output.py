@@ -61,10 +61,10 @@ def _summary(report: DecisionReport) -> str:
         f"findings: {len(report.findings)}",
     ]
     if report.known_percent is not None:
-        since = (
+        since_text = (
             "" if report.known_since_ms is None else f", since {time_text(report.known_since_ms)}"
         )
-        parts.append(f"could be judged: {report.known_percent:g} %{since}")
+        parts.append(f"could be judged: {report.known_percent:g} %{since_text}")
     return "; ".join(parts) + "."
 
 

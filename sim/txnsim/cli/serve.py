@@ -250,16 +250,16 @@ def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
     )
 
 
-def serve(words: Sequence[str], *, prepare: Prepare) -> int:
+def serve(arguments: Sequence[str], *, prepare: Prepare) -> int:
     """Serve with these arguments until SIGINT or SIGTERM; returns the exit status.
 
     Args:
-        words: Arguments of ``txnsim serve``.
+        arguments: Arguments of ``txnsim serve``.
         prepare: Called once the brokers are up, with the control port's address.
     """
     parser = CommandParser(prog="txnsim serve")
     add_arguments(parser)
-    args = parser.parse_args(words)
+    args = parser.parse_args(arguments)
     args.prepare = prepare
     return run(args)
 
@@ -323,7 +323,7 @@ def with_variables(
     after_command = (
         next(i for i, argument in enumerate(arguments) if not argument.startswith("-")) + 1
     )
-    variable_words = words_of(os.environ, arguments, only=variable_names)
+    variable_words = words_of(os.environ, arguments, known_options=variable_names)
     return [*arguments[:after_command], *variable_words, *arguments[after_command:]]
 
 

@@ -297,15 +297,16 @@ class TransactionAdmin:
             )
         if not candidates:
             return ()
-        seeming = OpenTransaction.hanging(
+        hanging_candidates = OpenTransaction.hanging(
             candidates, *await self.known_to_coordinators(producer_ids(candidates))
         )
-        if seeming:
+        if hanging_candidates:
             await check_sight(self.cluster)
-            seeming = OpenTransaction.hanging(
-                seeming, *await asked_while_all_serve(self, producer_ids(seeming))
+            hanging_candidates = OpenTransaction.hanging(
+                hanging_candidates,
+                *await asked_while_all_serve(self, producer_ids(hanging_candidates)),
             )
-        return seeming
+        return hanging_candidates
 
     async def known_to_coordinators(
         self, producer_ids: set[int]
@@ -394,31 +395,33 @@ class TransactionAdmin:
 
     # Repair
 
-    async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
+    async def identify(
+        self, open_since: OpenSince, *, timeout_ms: float | None = None
+    ) -> AbortSpec:
         """The identity of the open transaction that starts at the given offset, from the leader.
 
         Raises:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        producers = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
-        for producer in or_raised(producers[which.partition]):
-            if producer.txn_start_offset == which.start_offset:
-                return AbortSpec.of(which.partition, producer)
+        producers = await self.describe_producers((open_since.partition,), timeout_ms=timeout_ms)
+        for producer in or_raised(producers[open_since.partition]):
+            if producer.txn_start_offset == open_since.start_offset:
+                return AbortSpec.of(open_since.partition, producer)
         raise ClientError(
-            f"Could not find any open transactions starting at offset {which.start_offset}"
-            f" on partition {which.partition}",
+            f"Could not find any open transactions starting at offset {open_since.start_offset}"
+            f" on partition {open_since.partition}",
             error=_E.invalid_txn_state,
         )
 
     async def abort_transaction(
-        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+        self, transaction: AbortSpec | OpenSince, *, timeout_ms: float | None = None
     ) -> None:
         """Write an abort marker to the partition's leader. The coordinator does not take part and
         does not learn of it.
 
         Args:
-            which: The transaction, by its whole identity or by its start offset, never by both.
+            transaction: The transaction, by its identity or by its start offset, never by both.
             timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
 
         Raises:
@@ -426,11 +429,11 @@ class TransactionAdmin:
                 than the partition's.
             RetriableError: No leader accepted it in time.
         """
-        match which:
+        match transaction:
             case OpenSince():
-                spec = await self.identify(which, timeout_ms=timeout_ms)
+                spec = await self.identify(transaction, timeout_ms=timeout_ms)
             case AbortSpec():
-                spec = which
+                spec = transaction
         await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, marker_text=str(spec))
 
     async def abort_named_transaction(

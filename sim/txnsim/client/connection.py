@@ -211,7 +211,9 @@ class Connection(asyncio.Protocol):
             NotSupportedError: No version fits.
             ConnectionLostError: The connection is closed.
         """
-        version = choose_version(request.api, self.versions, accepted_versions=request.within)
+        version = choose_version(
+            request.api, self.versions, accepted_versions=request.accepted_versions
+        )
         if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
             self._renew()
         return self._send_request(request, version)
@@ -313,7 +315,7 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut.
             RequestTimeoutError: No answer in time.
         """
-        highest_version = ClientApi.API_VERSIONS.ours.highest
+        highest_version = ClientApi.API_VERSIONS.own_range.highest
         try:
             answer = await self._send_request(self._api_versions(), highest_version)
         except ConnectionLostError as error:

@@ -682,7 +682,7 @@ def _too_long_refusal(config_value: str | None) -> Rejection | None:
 
 
 def _changed_value(
-    current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
+    current_values: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str | Rejection | None:
     if change.operation is ConfigOperation.DELETE or change.value is None:
         return None
@@ -698,7 +698,7 @@ def _changed_value(
         )
     list_items = [
         list_item
-        for list_item in split_list(current.get(change.name, config_key.default_text))
+        for list_item in split_list(current_values.get(change.name, config_key.default_text))
         if list_item
     ]
     for list_item in split_list(change.value):

@@ -241,14 +241,14 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
         any_moved = False
-        for giver in sorted(
+        for giving_member in sorted(
             target_assignment, key=lambda member_id: -len(target_assignment[member_id])
         ):
-            if len(target_assignment[giver]) - takers.fewest_partitions() <= 1:
+            if len(target_assignment[giving_member]) - takers.fewest_partitions() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
-            giver_partitions, has_given = target_assignment[giver], False
-            takers.giver = giver
+            giver_partitions, has_given = target_assignment[giving_member], False
+            takers.giver = giving_member
             for partition in sorted(giver_partitions):
                 if partition[0] != topic:
                     topic, taker = partition[0], takers.least_loaded(partition[0])
@@ -260,7 +260,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
                     return
             takers.giver = None
             if has_given:
-                takers.update_heaps(giver)
+                takers.update_heaps(giving_member)
                 any_moved = True
         if not any_moved:
             return

@@ -202,7 +202,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             old_member = group.members.get(updated_member.member_id)
             metadata_hash = group.tally.topics_hash(
                 image,
-                leaving=() if old_member is None else (old_member,),
+                leaving_members=() if old_member is None else (old_member,),
                 joining=(updated_member,),
             )
             if bumps_epoch or metadata_hash != group.metadata_hash:
@@ -357,16 +357,16 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def remove_members(
         self,
         group: ConsumerGroup,
-        leaving: Sequence[ConsumerMember],
+        leaving_members: Sequence[ConsumerMember],
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
         """Remove members, each named once; the group may then be converted to a classic group."""
         group_id = group.group_id
-        leaving_ids = frozenset(member.member_id for member in leaving)
+        leaving_ids = frozenset(member.member_id for member in leaving_members)
         effects = tuple(
             TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
-            for member in leaving
+            for member in leaving_members
             for kind in TimerKind
         )
         settings = self.settings
@@ -377,13 +377,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 reply=reply, effects=effects, leaving_before_downgrade=leaving_ids
             )
         records: list[ConsumerRecord] = []
-        for member in leaving:
+        for member in leaving_members:
             records += member_tombstones(group_id, member.member_id)
-        leavers_by_regex = Counter(member.topic_regex for member in leaving if member.topic_regex)
+        leavers_by_regex = Counter(
+            member.topic_regex for member in leaving_members if member.topic_regex
+        )
         for regex, leaver_count in leavers_by_regex.items():
             if group.regex_users(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        metadata_hash = group.tally.topics_hash(image, leaving=leaving)
+        metadata_hash = group.tally.topics_hash(image, leaving_members=leaving_members)
         epoch = group.epoch + 1
         records.append(
             EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)

@@ -79,7 +79,9 @@ class AssertionRoutes(WireNoun):
         """
         topic = self._place_of(str(request.path_params["topic"]), 0).topic
         encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
-        settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
+        settle_ms = number_of(
+            request, "settle_ms", default=SETTLE_MS, minimum=0, maximum=SETTLE_MS_MAX
+        )
         pace = Pace(self._environment.tasks.turns, self._environment.clock.stopwatch_ns)
         values = self._committed_values(topic, encoding, settle_ms)
         return Listing(values, pace, bytes_max=self._answer_max_bytes)

@@ -74,7 +74,7 @@ class VerdictRoutes(ClusterNoun):
         """The verdict on the cluster: its state in a word, and for each partition where readers
         stand, who holds them, who waits, and what will end it.
         """
-        position = number_of(request, "at", default=-1, least=0)
+        position = number_of(request, "at", default=-1, minimum=0)
         tracer = self._cluster.environment.tracer
         if position >= 0:
             if self._traced is None:

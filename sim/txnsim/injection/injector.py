@@ -188,7 +188,9 @@ class Injector:
             armed_rule.released += len(held_crossings)
             for future, crossing in held_crossings.items():
                 if not future.done():
-                    future.set_result((self._trace_release(armed_rule, (crossing.hit,)), fate))
+                    future.set_result(
+                        (self._trace_release(armed_rule, (crossing.hit_event,)), fate)
+                    )
         self._update_armed()
         return len(held_crossings) + ended_count
 
@@ -414,7 +416,7 @@ class Injector:
         self, armed_rule: ArmedRule, crossing: Crossing, hit_event: int
     ) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
-        armed_rule.hold(future, HeldCrossing(crossing=crossing, hit=hit_event))
+        armed_rule.hold(future, HeldCrossing(crossing=crossing, hit_event=hit_event))
         armed_rule.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
         future.add_done_callback(armed_rule.let_go)
@@ -455,7 +457,7 @@ class Injector:
             if not future.done():
                 armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(armed_rule, (crossing.hit,)), Pass()))
+                future.set_result((self._trace_release(armed_rule, (crossing.hit_event,)), Pass()))
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
@@ -636,7 +638,9 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
                 held_crossing = stall.stalling_rule.held_crossings[future]
                 stall.stalling_rule.released += 1
                 stall.stalling_rule.let_go(future)
-                future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))
+                future.set_result(
+                    (self.released(stall.stalling_rule, held_crossing.hit_event), Pass())
+                )
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish_stall, stall)
@@ -742,7 +746,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             self._undo(armed_rule, undo)
             return
         lasting_effect = Lasting(undo)
-        armed_rule.lasting.append(lasting_effect)
+        armed_rule.lasting_effects.append(lasting_effect)
         if ends_after_ms is not None:
             timer = self.clock.call_later(
                 ends_after_ms, partial(self._end_lasting_effect, armed_rule, lasting_effect)
@@ -755,13 +759,13 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             Number of ended effects.
         """
-        lasting_effects = list(armed_rule.lasting)
+        lasting_effects = list(armed_rule.lasting_effects)
         for lasting_effect in lasting_effects:
             self._end_lasting_effect(armed_rule, lasting_effect)
         return len(lasting_effects)
 
     def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
-        armed_rule.lasting.remove(lasting_effect)
+        armed_rule.lasting_effects.remove(lasting_effect)
         lasting_effect.cancel_timer()
         armed_rule.released += 1
         self._undo(armed_rule, lasting_effect.undo)

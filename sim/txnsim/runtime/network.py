@@ -392,16 +392,16 @@ class PeerLinks:
     def _deliver(self, call: PeerCall, reply: object) -> None:
         if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
-        traced_as, received = call.traced_as, call.send_event
+        traced_as, receive_event = call.traced_as, call.send_event
         if traced_as < _TRACED_CAUSE or (
-            traced_as is _TRACED_CAUSE and received in (self._tracer.scope, NO_CAUSE)
+            traced_as is _TRACED_CAUSE and receive_event in (self._tracer.scope, NO_CAUSE)
         ):
             call.succeed(reply)
             return
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
-            received = self._trace_message("msg.recv", source, target, call, response=True)
-        cause_before = self._tracer.caused_by(received)
+            receive_event = self._trace_message("msg.recv", source, target, call, response=True)
+        cause_before = self._tracer.caused_by(receive_event)
         call.succeed(reply)
         self._tracer.caused_by(cause_before)
 
@@ -732,16 +732,16 @@ class _ContextOfOneConnection(ssl.SSLContext):
     def wrap_bio(
         self,
         incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
+        outgoing_bio: ssl.MemoryBIO,
         server_side: bool = False,  # noqa: FBT001, FBT002 - the signature is Python's
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         """Make the TLS object of the connection."""
         host_name = cast(str | None, server_hostname)
-        tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, host_name, session)
+        tls_object = self.shared.wrap_bio(incoming, outgoing_bio, server_side, host_name, session)
         assert isinstance(tls_object, _AlertingTlsObject)
-        tls_object.send_alert = partial(self.gate.send_alert, outgoing)
+        tls_object.send_alert = partial(self.gate.send_alert, outgoing_bio)
         incoming.write(self.gate.take_early_bytes())
         return tls_object
 
@@ -833,9 +833,9 @@ class TlsGate(asyncio.Protocol):
         self._early.clear()
         return early_bytes
 
-    def send_alert(self, outgoing: ssl.MemoryBIO) -> None:
+    def send_alert(self, outgoing_bio: ssl.MemoryBIO) -> None:
         """Send the bytes that TLS has ready."""
-        alert = outgoing.read()
+        alert = outgoing_bio.read()
         if alert and self._raw is not None:
             self._raw.write(alert)
 

@@ -403,10 +403,10 @@ class Tracer:
         ``message_key`` is the client's address, the correlation id, and whether it is an answer.
         The trace forgets the oldest messages that have no receiver.
         """
-        mail = self.mail
-        mail[message_key] = event_index
-        if len(mail) > MAIL_MAX:
-            del mail[next(iter(mail))]
+        event_by_message = self.mail
+        event_by_message[message_key] = event_index
+        if len(event_by_message) > MAIL_MAX:
+            del event_by_message[next(iter(event_by_message))]
 
     def take(self, message_key: tuple[str, int, bool]) -> int:
         """Trace event of the sending of a received message; -1 if it was not noted."""

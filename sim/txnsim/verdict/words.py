@@ -145,7 +145,8 @@ def wrong_data_headline(contradiction: WrongData) -> str:
         "whose application was answered that it is" if contradiction.by_application else "which was"
     )
     return (
-        f"{contradiction.partition} has wrong data: the {opposite_marker} marker at offset {contradiction.offset} has"
+        f"{contradiction.partition} has wrong data: the {opposite_marker} marker at offset"
+        f" {contradiction.offset} has"
         f" ended records of {name}, {belief_text} {outcome}"
     )
 
@@ -173,39 +174,39 @@ def unfinished_headline(
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
 
 
-def application_sentence(asked: str | None, answer: str | None) -> str:
+def application_sentence(asked_end: str | None, answer: str | None) -> str:
     """What an application knows of its newest transaction.
 
     Args:
-        asked: The end that it has asked for, ``commit`` or ``abort``; None for none.
+        asked_end: The end that it has asked for, ``commit`` or ``abort``; None for none.
         answer: Error of the answer, ``NONE`` for success; None without an answer.
     """
-    if asked is None:
+    if asked_end is None:
         return "The application has not asked to end it."
     if answer is None:
-        return f"The application asked to {asked}, and has no answer."
+        return f"The application asked to {asked_end}, and has no answer."
     if answer == "NONE":
-        outcome = "committed" if asked == "commit" else "aborted"
-        return f"The application asked to {asked}, and knows that it is {outcome}."
-    return f"The application asked to {asked}, and got {answer}."
+        outcome = "committed" if asked_end == "commit" else "aborted"
+        return f"The application asked to {asked_end}, and knows that it is {outcome}."
+    return f"The application asked to {asked_end}, and got {answer}."
 
 
-def application_status(asked: str | None, answer: str | None) -> str:
+def application_status(asked_end: str | None, answer: str | None) -> str:
     """The same in a few words, for a picture: ``open``, ``asked to abort, no answer``,
     ``aborted ✓``.
     """
-    if asked is None:
+    if asked_end is None:
         return "open"
     if answer is None:
-        return f"asked to {asked}, no answer"
+        return f"asked to {asked_end}, no answer"
     if answer == "NONE":
-        return "committed ✓" if asked == "commit" else "aborted ✓"
-    return f"asked to {asked}, got {answer}"
+        return "committed ✓" if asked_end == "commit" else "aborted ✓"
+    return f"asked to {asked_end}, got {answer}"
 
 
-def application_request(asked: str) -> str:
+def application_request(asked_end: str) -> str:
     """What an application does until it has the answer."""
-    return f"asks to {asked}"
+    return f"asks to {asked_end}"
 
 
 NO_TRANSACTION: Final = "no transaction yet"
@@ -242,8 +243,8 @@ def coordinator_sentence(
         case "PrepareEpochFence":
             return f"{transactional_id} is being fenced"
         case "PrepareCommit" | "PrepareAbort":
-            end = "commit" if state == "PrepareCommit" else "abort"
-            return f"{transactional_id} is decided: {end}; {markers}"
+            end_word = "commit" if state == "PrepareCommit" else "abort"
+            return f"{transactional_id} is decided: {end_word}; {markers}"
         case "CompleteCommit" | "CompleteAbort":
             outcome = "committed" if state == "CompleteCommit" else "aborted"
             return f"{transactional_id} is over: {outcome}; {markers}"
@@ -403,7 +404,7 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
 
 def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
     """What a member of a streams group holds, and what it waits for; without a full stop."""
-    facts = [
+    fact_texts = [
         f"{role} {', '.join(tasks)}"
         for role, tasks in (
             ("runs", member.active),
@@ -413,10 +414,10 @@ def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
         if tasks
     ]
     if member.revoked:
-        facts.append(f"has to give up {', '.join(member.revoked)} first")
+        fact_texts.append(f"has to give up {', '.join(member.revoked)} first")
     elif member.state.lower() == "unreleased_tasks":
-        facts.append("waits for tasks that another member has to give up")
-    text = f"{member.member_id} {'; '.join(facts) or 'has no task'}"
+        fact_texts.append("waits for tasks that another member has to give up")
+    text = f"{member.member_id} {'; '.join(fact_texts) or 'has no task'}"
     return text if is_served else f"{text}{LAST_KNOWN}"
 
 
@@ -584,20 +585,20 @@ def standing_summary(
         share_groups: Share groups that wait; None if unknown.
     """
     offsets = "offset" if records_behind == 1 else "offsets"
-    facts = [f"{records_behind} {offsets} withheld from readers"]
+    fact_texts = [f"{records_behind} {offsets} withheld from readers"]
     if age_ms is not None:
         # Since when it is open is known by a timestamp only, which the producer has set.
-        facts.insert(0, f"first record stamped {age_text(age_ms)} ago")
+        fact_texts.insert(0, f"first record stamped {age_text(age_ms)} ago")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
         named_groups = ", ".join(waiters[:NAMED_GROUPS_MAX])
         unnamed_count = len(waiters) - NAMED_GROUPS_MAX
-        facts.append(
+        fact_texts.append(
             f"waiting: {named_groups}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}"
         )
     elif readers is not None:
-        facts.append("no reader waits now")
-    return " · ".join(facts)
+        fact_texts.append("no reader waits now")
+    return " · ".join(fact_texts)
 
 
 # Where readers of a partition stand, in full
@@ -689,16 +690,16 @@ def untold_sentences(
         producer_epoch: Its epoch.
         abort_command: The command that aborts it.
     """
-    untold = (
+    old_brokers_sentence = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
         " application, and wait for longer than any transaction.timeout.ms."
     )
     if producer_id is None:
-        return ("The log does not tell whose transaction begins there.", untold)
+        return ("The log does not tell whose transaction begins there.", old_brokers_sentence)
     return (
         f"That is where the transaction of producer id {producer_id}, epoch {producer_epoch},"
         " begins, as the record says that lies there.",
-        untold,
+        old_brokers_sentence,
         "Where it hangs and was not committed, this ends it and discards its records. If it is"
         " fenced, the partition has seen a marker of a later coordinator epoch, and a higher one is"
         f" needed: {abort_command}",

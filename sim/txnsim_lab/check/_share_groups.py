@@ -111,8 +111,10 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
                 f"{fetch.who} of {consumption.group} was given {record.value!r} at "
                 f"{consumption.topic_partition}@{record.offset}, which was not committed"
             )
-            ends = (end for _, writer in indexed_writers if writer for end, _ in writer.ends)
-            evidence = (index, *(write_index for write_index, _ in indexed_writers), *ends)
+            end_indexes = (
+                end_index for _, writer in indexed_writers if writer for end_index, _ in writer.ends
+            )
+            evidence = (index, *(write_index for write_index, _ in indexed_writers), *end_indexes)
             anomalies.append(convict(Kind.ABORTED_READ, reason, *evidence))
     return tuple(anomalies)
 
@@ -139,19 +141,23 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
     """
     anomalies = []
     for consumption in history.derived(_consumptions):
-        for final_index, final in consumption.acknowledgements:
-            if final.outcome is not Outcome.OK or final.type not in _FINAL:
+        for final_index, final_acknowledgement in consumption.acknowledgements:
+            if (
+                final_acknowledgement.outcome is not Outcome.OK
+                or final_acknowledgement.type not in _FINAL
+            ):
                 continue
             for index, fetch, record in consumption.deliveries():
                 if (
                     final_index < index
-                    and final.first <= record.offset <= final.last
-                    and _follows(fetch, final)
+                    and final_acknowledgement.first <= record.offset <= final_acknowledgement.last
+                    and _follows(fetch, final_acknowledgement)
                     and not consumption.is_set_between(final_index, index)
                 ):
                     reason = (
-                        f"{final.who} of {consumption.group} has ended "
-                        f"{consumption.topic_partition}@{record.offset} ({final.type}), and"
+                        f"{final_acknowledgement.who} of {consumption.group} has ended "
+                        f"{consumption.topic_partition}@{record.offset}"
+                        f" ({final_acknowledgement.type}), and"
                         f" {fetch.who} was "
                         "given it again"
                     )
@@ -171,7 +177,8 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
             for earlier_delivery in deliveries[delivery.record.offset]:
                 if _overlaps(consumption, earlier_delivery, delivery):
                     reason = (
-                        f"{earlier_delivery.fetch.who} and {delivery.fetch.who} of {consumption.group} have "
+                        f"{earlier_delivery.fetch.who} and {delivery.fetch.who} of"
+                        f" {consumption.group} have "
                         f"{consumption.topic_partition}@{delivery.record.offset} at the same time"
                     )
                     evidence = (earlier_delivery.history_index, delivery.history_index)

@@ -69,9 +69,9 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
         )
         if not reads:
             continue  # the history does not say what its members read
-        missed = _unprocessed_records(history, partition, group, reads)
-        if missed:
-            offsets = sorted(missed)
+        missed_offsets = _unprocessed_records(history, partition, group, reads)
+        if missed_offsets:
+            offsets = sorted(missed_offsets)
             unlisted_text = (
                 f" and {len(offsets) - _OFFSETS_NAMED_MAX} more"
                 if len(offsets) > _OFFSETS_NAMED_MAX
@@ -82,7 +82,7 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
                 f"member of the group has processed "
                 f"{', '.join(map(str, offsets[:_OFFSETS_NAMED_MAX]))}{unlisted_text}"
             )
-            evidence = (group.index, missed[offsets[0]])
+            evidence = (group.index, missed_offsets[offsets[0]])
             anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence))
     return tuple(anomalies)
 
@@ -123,7 +123,7 @@ def _unprocessed_records(
         if not _has_aborted(history, read.transaction):
             processed |= offsets
     first_offset = min(read.asked for _, read in reads)
-    missed: dict[int, int] = {}
+    missed_offsets: dict[int, int] = {}
     start_offset, unreadable_offsets = _unreadable_records(history, partition)
     for index, read in history.committed_reads(partition):
         for record in read.records:
@@ -136,8 +136,8 @@ def _unprocessed_records(
             if offset in delivered and offset < group.vouched_position and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in unreadable_offsets:
-                missed.setdefault(offset, index)
-    return missed
+                missed_offsets.setdefault(offset, index)
+    return missed_offsets
 
 
 def _processed_inputs(

@@ -90,17 +90,17 @@ def run(args: argparse.Namespace) -> int:
     return _search(exploration, args)
 
 
-def _list(known: dict[str, Exploration], args: argparse.Namespace) -> int:
+def _list(known_explorations: dict[str, Exploration], args: argparse.Namespace) -> int:
     if args.json:
         TERMINAL.json(
             [
                 {"name": exploration.name, "title": exploration.title, "of": exploration.of}
-                for exploration in known.values()
+                for exploration in known_explorations.values()
             ]
         )
         return 0
-    width = max(map(len, known))
-    for name, exploration in known.items():
+    width = max(map(len, known_explorations))
+    for name, exploration in known_explorations.items():
         TERMINAL.line(f"{name:{width}}  {exploration.title}")
     return 0
 
@@ -123,7 +123,7 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
     def show(limit: int | None, counts: dict[str, int], seconds: float) -> None:
         progress.advance(
             counts["states"],
-            tally=f"{_limit_text(limit)}, {counts['ends']} ends judged, {seconds:.0f} s",
+            tally_text=f"{_limit_text(limit)}, {counts['ends']} ends judged, {seconds:.0f} s",
         )
 
     result = explore(

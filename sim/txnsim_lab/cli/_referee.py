@@ -145,7 +145,9 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
         nonlocal played_count, different_count
         played_count += 1
         different_count += pair.a.sightings.keys() != pair.b.sightings.keys()
-        progress.advance(played_count, tally=f"{different_count} with a difference, {pair.label}")
+        progress.advance(
+            played_count, tally_text=f"{different_count} with a difference, {pair.label}"
+        )
 
     verdict = play_match(match, on_pair=show)
     progress.end()

@@ -85,12 +85,12 @@ class NodeStates:
     def _work_of(self, node: str) -> _Work:
         return self._work.setdefault(node, _Work())
 
-    def fingerprint(self, brokers: Mapping[BrokerId, Broker], *further: object) -> int:
+    def fingerprint(self, brokers: Mapping[BrokerId, Broker], *further_contents: object) -> int:
         """The whole state as a number of 64 bits, never 0.
 
         Args:
             brokers: The brokers that run. Of one that coordinates groups its arrivals count.
-            further: What belongs to the state besides: messages under way, the time.
+            further_contents: What belongs to the state besides: messages under way, the time.
         """
         digests: dict[str, object] = dict(self._digests)
         for broker_id, broker in brokers.items():
@@ -107,7 +107,7 @@ class NodeStates:
                     sorted(work.awaited.values()),
                     work.newest,
                 )
-        return fingerprint_of(digests, further)
+        return fingerprint_of(digests, further_contents)
 
 
 def _is_broker(node: str) -> bool:

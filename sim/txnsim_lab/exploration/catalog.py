@@ -49,7 +49,8 @@ def find(name: str) -> Exploration:
         exploration.of for exploration in known_explorations.values() if exploration.of is not None
     ]
     raise ConfigError(
-        f"{unknown_word_message('exploration', name, [*known_explorations, *stories])}; or give a file ending"
+        f"{unknown_word_message('exploration', name, [*known_explorations, *stories])}; or give a"
+        " file ending"
         " in .yaml"
     )
 

@@ -101,7 +101,7 @@ class ExplainRoutes(Noun):
         """Explain the trace after an event: why each last stable offset stands where it does, open
         transactions with both views, the whole state.
         """
-        position = number_of(request, "at", default=-1, least=0)
+        position = number_of(request, "at", default=-1, minimum=0)
         partition = request.query_params.get("partition")
         run_trace = self._run_trace(request)
         tracer = self._tracer

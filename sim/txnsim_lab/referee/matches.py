@@ -65,7 +65,7 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
     for pair in _all_pairs(match, goes_on, seconds_left):
         pairs.append(pair)
         on_pair(pair)
-    wanted = (
+    wanted_count = (
         len(match.explorations) + len(story_runs(match.stories, match.designs)) + len(match.seeds)
     )
     return verdict_on(
@@ -73,7 +73,7 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
         match.designs.b.text,
         pairs,
         costs,
-        is_complete=len(pairs) == wanted,
+        is_complete=len(pairs) == wanted_count,
     )
 
 
@@ -93,9 +93,9 @@ def _all_pairs(
             seconds_max=None if left_s is None else left_s * _EXPLORING_SHARE / searches_left,
         )
     runs = story_runs(match.stories, match.designs)
-    tell = partial(_story_of_index, runs, match.designs)
+    play_story_of_index = partial(_story_of_index, runs, match.designs)
     yield from _in_processes(
-        tell, range(len(runs)), match.jobs, goes_on, chunk_size=STORIES_PER_TASK
+        play_story_of_index, range(len(runs)), match.jobs, goes_on, chunk_size=STORIES_PER_TASK
     )
     yield from _in_processes(
         partial(seed_pair, designs=match.designs),

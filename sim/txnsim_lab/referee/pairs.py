@@ -274,6 +274,7 @@ def _remark_on(searched_deviations: int, compared_deviations: int) -> str:
     if searched_deviations < 0:
         return "its time was up before anything was searched to its end: nothing is compared"
     return (
-        f"its time was up behind all ways with {searched_deviations} deviations; compared are those with up to"
+        f"its time was up behind all ways with {searched_deviations} deviations; compared are"
+        " those with up to"
         f" {compared_deviations}"
     )

@@ -519,13 +519,16 @@ class Step(OneOf):
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions that the step names."""
         call, wait = self.call, self.wait_until
-        reached = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
+        reached_conditions = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
         partitions = (
             *(() if call is None else (call.partition, *(call.partitions or ()))),
             None if self.cluster is None else self.cluster.partition,
             None if self.expect is None else self.expect.partition,
             *(() if wait is None else (wait.marker, wait.open, wait.in_sync)),
-            *(None if condition is None else condition.partition for condition in reached),
+            *(
+                None if condition is None else condition.partition
+                for condition in reached_conditions
+            ),
         )
         return tuple(partition for partition in partitions if partition is not None)
 

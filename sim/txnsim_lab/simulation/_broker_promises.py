@@ -82,7 +82,8 @@ def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
                     f"{observation.who} asked for {_NOUN_BY_OBSERVATION[type(observation)]} in"
                     f" {observation.transaction} at epoch"
                     f" {epoch}, and it was granted, though {newer_identity.who} had got epoch"
-                    f" {newer_identity.producer_epoch} of producer {newer_identity.producer_id} before",
+                    f" {newer_identity.producer_epoch} of producer {newer_identity.producer_id}"
+                    " before",
                 )
                 break
 
@@ -250,7 +251,8 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
                 yield (
                     LOST_POSITION,
                     f"{read.who} got {position.offset} of {read.group} on {position.place},"
-                    f" though {expected_position.client_name} had committed {expected_position.offset}"
+                    f" though {expected_position.client_name} had committed"
+                    f" {expected_position.offset}"
                     " and been answered",
                 )
 

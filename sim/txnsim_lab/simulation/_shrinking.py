@@ -165,14 +165,14 @@ class _Shrinking:
 
     def _space_out_acts(self) -> bool:
         """Try the simplest order of events: one after the other, with time between them."""
-        starts = sorted(
+        start_times_us = sorted(
             (start_time, track_index, act_index)
             for track_index, track in enumerate(self.plan.tracks)
             for act_index, start_time in enumerate(self._start_times(track))
         )
         acts = [list(track.acts) for track in self.plan.tracks]
         latest_rank = [0] * len(acts)
-        for start_rank, (_, track_index, act_index) in enumerate(starts):
+        for start_rank, (_, track_index, act_index) in enumerate(start_times_us):
             acts[track_index][act_index] = msgspec.structs.replace(
                 acts[track_index][act_index],
                 after_ms=(start_rank - latest_rank[track_index]) * CALM_PAUSE_MS,

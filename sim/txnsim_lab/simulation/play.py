@@ -283,7 +283,7 @@ class _PlayingRun:
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
         scenario_run = ScenarioRun(scenario=self._scenario, run=RUN_NAME)
-        situation = RunSelection(run=RUN_NAME, mode=self.plan.world.mode, take="armed")
+        run_selection = RunSelection(run=RUN_NAME, mode=self.plan.world.mode, take="armed")
         try:
             async with (
                 simulated_target(
@@ -291,7 +291,7 @@ class _PlayingRun:
                 ) as target,
                 open_story(
                     self._scenario,
-                    situation,
+                    run_selection,
                     casts=casts_of(scenario_run, Casting(player="own")),
                     target=target,
                     recorder=recorder,
@@ -630,7 +630,7 @@ async def play_step(running_story: RunningStory, step: Step) -> CallResult:
         return CallResult()
     call_step = running_story.with_numbers(step)
     assert call_step.call is not None
-    expected_code = expected_error(call.error, running_story.situation)
+    expected_code = expected_error(call.error, running_story.run_selection)
     return await make_call(
         running_story, running_story.actors[call.who], call_step.call, expected_code=expected_code
     )

@@ -59,7 +59,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.name}: {self.why}"
 
 
-class Belongings(msgspec.Struct, frozen=True, kw_only=True):
+class StoryResources(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a story may have created."""
 
     topics: Mapping[str, int]
@@ -83,7 +83,7 @@ class Cleaner:
         config_option = option("--command-config", CONFIG_OF_OPERATOR) if secured else ()
         self._cluster_options = (*option("--bootstrap-server", bootstrap), *config_option)
 
-    async def clean(self, belongings: Belongings) -> list[Leftover]:
+    async def clean(self, story_resources: StoryResources) -> list[Leftover]:
         """Ends open transactions, deletes topics and groups, and aborts hanging transactions in the
         remaining partitions: those of topics that may not be deleted, and of
         ``__consumer_offsets``.
@@ -95,23 +95,25 @@ class Cleaner:
         try:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
-            return list(self._leftovers(belongings, reason=f"the cluster does not answer: {error}"))
-        descriptions = await self._end_transactions(belongings.transactional_ids, leftovers)
-        kept_topics = await self._delete_topics(belongings.topics, leftovers)
-        await self._delete_groups(belongings.groups, leftovers)
-        await self._abort_hanging(belongings, kept_topics, descriptions, leftovers)
+            return list(
+                self._leftovers(story_resources, reason=f"the cluster does not answer: {error}")
+            )
+        descriptions = await self._end_transactions(story_resources.transactional_ids, leftovers)
+        kept_topics = await self._delete_topics(story_resources.topics, leftovers)
+        await self._delete_groups(story_resources.groups, leftovers)
+        await self._abort_hanging(story_resources, kept_topics, descriptions, leftovers)
         return leftovers
 
-    def _leftovers(self, belongings: Belongings, *, reason: str) -> Iterator[Leftover]:
-        for name in sorted(belongings.transactional_ids):
+    def _leftovers(self, story_resources: StoryResources, *, reason: str) -> Iterator[Leftover]:
+        for name in sorted(story_resources.transactional_ids):
             yield Leftover(
                 kind="transaction", name=name, why=reason, command=self._describe_command(name)
             )
-        for name in belongings.topics:
+        for name in story_resources.topics:
             yield Leftover(
                 kind="topic", name=name, why=reason, command=self._delete_topic_command(name)
             )
-        for name in sorted(belongings.groups):
+        for name in sorted(story_resources.groups):
             yield Leftover(
                 kind="group", name=name, why=reason, command=self._delete_group_command(name)
             )
@@ -270,7 +272,7 @@ class Cleaner:
 
     async def _abort_hanging(
         self,
-        belongings: Belongings,
+        story_resources: StoryResources,
         kept_topics: Mapping[str, int],
         descriptions: DescribedTransactions,
         leftovers: list[Leftover],
@@ -291,9 +293,10 @@ class Cleaner:
         } - open_producer_ids
         offsets_partitions = {
             TopicPartition(
-                CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.offsets_partition_count)
+                CONSUMER_OFFSETS_TOPIC,
+                partition_for(group, story_resources.offsets_partition_count),
             )
-            for group in belongings.groups
+            for group in story_resources.groups
             if ended_producer_ids
         }
         kept_partitions = {

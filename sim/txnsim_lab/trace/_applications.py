@@ -203,8 +203,12 @@ class Applications(msgspec.Struct, kw_only=True):
         """Forget a partition that was deleted."""
         for key in [key for key in self.unended if key[0] == partition]:
             del self.unended[key]
-        for place in [place for place in self.wrong if place[0] == partition]:
-            del self.wrong[place]
+        for partition_and_offset in [
+            partition_and_offset
+            for partition_and_offset in self.wrong
+            if partition_and_offset[0] == partition
+        ]:
+            del self.wrong[partition_and_offset]
         for application in self.applications.values():
             application.records = [
                 records for records in application.records if records.partition != partition

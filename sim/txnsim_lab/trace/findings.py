@@ -60,22 +60,34 @@ def _index_that_shows(
     state_match = _STATE_RE.match(text)
     if state_match is not None:
         transactional_id, state = state_match["id"], state_match["state"]
-        moves = [
+        move_positions = [
             index
             for index, event in enumerate(run.events)
             if event.k == "txn.complete" and transactional_id_of(event.tx) == transactional_id
         ]
-        reached = next(
-            (move for move in reversed(moves) if _payload(run.events[move])["state"] == state), None
+        reached_position = next(
+            (
+                move_position
+                for move_position in reversed(move_positions)
+                if _payload(run.events[move_position])["state"] == state
+            ),
+            None,
         )
-        if reached is not None:  # before the step in which it moves on
-            cured = next((move for move in moves if move > reached), told_at)
+        if reached_position is not None:  # before the step in which it moves on
+            cured = next(
+                (
+                    move_position
+                    for move_position in move_positions
+                    if move_position > reached_position
+                ),
+                told_at,
+            )
             step = step_at(steps, cured)
-            return max(reached, (cured if step is None else step.first) - 1)
-    place = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
-    if place is None:
+            return max(reached_position, (cured if step is None else step.first) - 1)
+    place_match = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
+    if place_match is None:
         return None
-    partition, offset = place["tp"], int(place["offset"])
+    partition, offset = place_match["tp"], int(place_match["offset"])
     written_at = _first(run, 0, lambda event: _is_append_of(event, partition, offset))
     if written_at is None:
         return None

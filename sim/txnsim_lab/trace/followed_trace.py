@@ -210,8 +210,12 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                     del markers[key]
             self.faults_and_decisions.forget_partition(TopicPartition(payload["topic"], index))
             self.applications.forget_partition(name)
-            for place in [place for place in self.contradicted if str(place[0]) == name]:
-                del self.contradicted[place]
+            for partition_and_offset in [
+                partition_and_offset
+                for partition_and_offset in self.contradicted
+                if str(partition_and_offset[0]) == name
+            ]:
+                del self.contradicted[partition_and_offset]
 
     def _forget_opened(self, partition: str) -> None:
         for key in [key for key in self.opened_ms if key[0] == partition]:

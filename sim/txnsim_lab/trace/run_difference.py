@@ -66,7 +66,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
 class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
     """What can tell two runs apart at a step."""
 
-    troubles: tuple[str, ...]
+    grave_headlines: tuple[str, ...]
     """Headlines of what is grave at its end."""
     refusals: dict[str, str]
     """API and error -> the sentence on a request that was refused in it."""
@@ -86,9 +86,11 @@ def run_difference(left_run: Recording, right_run: Recording) -> RunDifference:
     ]
     for sentences in (_trouble_sentences, _refusal_sentences, _state_sentences, _record_sentences):
         for index, ours, theirs in pairs:
-            differing = sentences(ours, theirs)
-            if differing is not None:
-                first_difference = Difference(row=index, left=differing[0], right=differing[1])
+            differing_sentences = sentences(ours, theirs)
+            if differing_sentences is not None:
+                first_difference = Difference(
+                    row=index, left=differing_sentences[0], right=differing_sentences[1]
+                )
                 return RunDifference(rows=rows, first=first_difference)
     return RunDifference(rows=rows, first=None)
 
@@ -132,10 +134,10 @@ def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
             if done_count >= step.first:
                 step_events.append(event)
             done_count += 1
-        verdict = judge_cluster(followed_trace.facts())
+        verdict, state = judge_cluster(followed_trace.facts()), followed_trace.state
         step_signs.append(
             _StepSigns(
-                troubles=tuple(
+                grave_headlines=tuple(
                     f"{partition_verdict.headline}."
                     for partition_verdict in verdict.partitions
                     if partition_verdict.state.value in _GRAVE_STATES
@@ -144,7 +146,7 @@ def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
                 states=tuple(
                     sorted(
                         f"{transactional_id} is {transaction['state']}"
-                        for transactional_id, transaction in followed_trace.state.transactions.items()
+                        for transactional_id, transaction in state.transactions.items()
                     )
                 ),
                 records=tuple(sorted(map(_record_text, verdict.partitions))),
@@ -173,7 +175,7 @@ def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
 
 
 def _trouble_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    if bool(ours.troubles) == bool(theirs.troubles):
+    if bool(ours.grave_headlines) == bool(theirs.grave_headlines):
         return None
     return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
 
@@ -186,10 +188,13 @@ def _refusal_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] 
 
 def _telling_sentence(ours: _StepSigns, theirs: _StepSigns) -> str:
     """The sentence that tells most about one side."""
-    troubles = [trouble for trouble in ours.troubles if trouble not in theirs.troubles]
+    new_headlines = [
+        headline for headline in ours.grave_headlines if headline not in theirs.grave_headlines
+    ]
     refusals = [ours.refusals[name] for name in sorted(ours.refusals.keys() - theirs.refusals)]
     return next(
-        iter([*troubles, *refusals, *ours.troubles]), "nothing hangs, and nothing is refused."
+        iter([*new_headlines, *refusals, *ours.grave_headlines]),
+        "nothing hangs, and nothing is refused.",
     )
 
 

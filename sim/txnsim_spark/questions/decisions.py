@@ -140,7 +140,7 @@ class _Audit:
         self._progress("comparing decisions and markers")
         tables.keep_events(events_query(reaches.of_unknown_ids.since_ms, SKEW_MS))
         _count_plain(tables, builder, reaches, logs, self._search.topics)
-        doubtful: list[DoubtfulVerdict] = []
+        doubtful_verdicts: list[DoubtfulVerdict] = []
         unmarked_places: set[tuple[int, TopicPartition]] = set()
         for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
             for verdict in audit_epoch(
@@ -152,11 +152,11 @@ class _Audit:
                 if verdict.decision is not None and not verdict.markers:
                     unmarked_places.add((epoch.producer_id, epoch.topic_partition))
                 if builder.count_verdict(verdict):
-                    doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
-        doubtful += _records_behind(open_transactions, unmarked_places, builder)
-        doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
+                    doubtful_verdicts.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
+        doubtful_verdicts += _records_behind(open_transactions, unmarked_places, builder)
+        doubtful_verdicts += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
         self._progress("reading the records of findings")
-        self._add_findings(doubtful, logs, tables, builder)
+        self._add_findings(doubtful_verdicts, logs, tables, builder)
         return [
             TopicPartition(row["topic"], row["partition"])
             for row in tables.rows(queries.DISAGREEMENTS)
@@ -164,15 +164,15 @@ class _Audit:
 
     def _add_findings(
         self,
-        doubtful: Sequence[DoubtfulVerdict],
+        doubtful_verdicts: Sequence[DoubtfulVerdict],
         logs: AuditedLogs,
         tables: DecisionTables,
         builder: ReportBuilder,
     ) -> None:
         clue_reader = ClueReader(
-            self._engine, logs, tables, doubtful[:DETAILS_MAX], self._on_problem
+            self._engine, logs, tables, doubtful_verdicts[:DETAILS_MAX], self._on_problem
         )
-        for number, item in enumerate(doubtful):
+        for number, item in enumerate(doubtful_verdicts):
             clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
             finding = finding_of(
                 item.verdict,

@@ -138,7 +138,7 @@ class _SegmentWalk:
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
-            broken=self._broken.all(),
+            broken_rules=self._broken.all(),
             rows=tuple(self._rows),
             aborted_index=aborted_index,
             digests=self._digests,

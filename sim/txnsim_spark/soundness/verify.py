@@ -96,7 +96,8 @@ def plan(
         nameless_replica = msgspec.structs.replace(facts.replica, topic="", partition=-1)
         log_dir_facts = msgspec.structs.replace(facts, replica=nameless_replica)
         findings += [
-            log_dir_facts.finding(broken_rule) for broken_rule in facts_of_log_dirs[log_dir].broken
+            log_dir_facts.finding(broken_rule)
+            for broken_rule in facts_of_log_dirs[log_dir].broken_rules
         ]
     findings += [_unlisted_folder(problem) for problem in unreadable]
     segment_works = [

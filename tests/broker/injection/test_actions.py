@@ -160,7 +160,7 @@ async def test_what_lasts_ends_once(
     state = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"
-    assert (control.actions, len(state.lasting)) == ([did], 1)
+    assert (control.actions, len(state.lasting_effects)) == ([did], 1)
     if by == "release":
         assert injector.release("f") == 1
         assert injector.release("f") == 0
@@ -168,7 +168,7 @@ async def test_what_lasts_ends_once(
         injector.disarm("f")
     await asyncio.sleep(5)
     assert control.actions == [did, f"undo {did}"]
-    assert (state.lasting, state.released) == ([], 1)
+    assert (state.lasting_effects, state.released) == ([], 1)
 
 
 @within(run)
@@ -379,5 +379,5 @@ async def test_a_rule_that_waits_for_others_to_pass_is_not_spent() -> None:
     state.matched = 1
     assert state.is_spent
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    state.held_crossings[future] = HeldCrossing(crossing=crossing_of_armed(), hit=-1)
+    state.held_crossings[future] = HeldCrossing(crossing=crossing_of_armed(), hit_event=-1)
     assert not state.is_spent

@@ -233,7 +233,7 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {violation.rule for violation in segment_part.broken} == {
+    assert {violation.rule for violation in segment_part.broken_rules} == {
         Invariant.CRC,
         Invariant.UNREADABLE_MARKER,
     }
@@ -253,7 +253,7 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
     for _ in range(SAME_FINDINGS_MAX + 7):
         driver.append(plain())
     broken = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
-    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken
+    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken_rules
     assert len(violations) == SAME_FINDINGS_MAX + 1
     assert violations[-1].found == "7 more of these"
 

@@ -82,14 +82,16 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
             values={
                 "partitions": search.partition_count,
                 "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
-                "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
+                "younger": [
+                    self._finding_values(finding, now_ms) for finding in search.younger_transactions
+                ],
                 "unread": {
                     str(partition): str(error) for partition, error in search.unread.items()
                 },
                 "unread_topics": {
                     topic: str(error) for topic, error in search.unread_topics.items()
                 },
-                "unseen": [str(error) for error in search.unseen],
+                "unseen": [str(error) for error in search.rights_errors],
             },
             status=_status(search, search.hanging),
         )

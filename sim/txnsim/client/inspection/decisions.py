@@ -91,7 +91,7 @@ async def check_decisions(
     return check.report(hanging, {str(error) for error in surveyed.unread.values()})
 
 
-class _Doubtful(NamedTuple):
+class _DoubtfulVerdict(NamedTuple):
     """A verdict that needs a finding, with what the logs showed when it was given."""
 
     place: EpochPlace
@@ -111,7 +111,7 @@ class DecisionCheck:
         self._reading = reading
         self._program = program
         self._builder = ReportBuilder()
-        self._doubtful: list[_Doubtful] = []
+        self._doubtful: list[_DoubtfulVerdict] = []
         self._unmarked: set[tuple[int, TopicPartition]] = set()
         self.kept_most = 0
         """The most decisions, markers and batches that were kept between two rounds."""
@@ -152,8 +152,8 @@ class DecisionCheck:
                     EpochPlace(producer_id, newest_epoch, partition),
                     AuditVerdict(state=AuditState.EPOCH_BACK),
                 )
-        for doubtful in self._doubtful:
-            self._add_finding(doubtful)
+        for doubtful_verdict in self._doubtful:
+            self._add_finding(doubtful_verdict)
         return self._builder.report({*problems, *self._reading.unread.values()})
 
     def _take_verdict(self, place: EpochPlace, verdict: AuditVerdict) -> None:
@@ -163,14 +163,16 @@ class DecisionCheck:
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
             self._doubt(place, verdict)
         elif self._builder.count_verdict(verdict):
-            self._builder.add(self._finding(_Doubtful(place, verdict, self._clues(place, verdict))))
+            self._builder.add(
+                self._finding(_DoubtfulVerdict(place, verdict, self._clues(place, verdict)))
+            )
 
     def _doubt(self, place: EpochPlace, verdict: AuditVerdict) -> None:
-        self._doubtful.append(_Doubtful(place, verdict, self._clues(place, verdict)))
+        self._doubtful.append(_DoubtfulVerdict(place, verdict, self._clues(place, verdict)))
 
-    def _add_finding(self, doubtful: _Doubtful) -> None:
+    def _add_finding(self, doubtful_verdict: _DoubtfulVerdict) -> None:
         """Add a finding that was kept to the end, if it still is one."""
-        place, verdict = doubtful.place, doubtful.verdict
+        place, verdict = doubtful_verdict.place, doubtful_verdict.verdict
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
             partition_reach, coordinator_reach = self._reading.reaches_of(place)
             verdict = with_final_reach(
@@ -178,10 +180,10 @@ class DecisionCheck:
             )
             if not self._builder.count_verdict(verdict):
                 return
-        self._builder.add(self._finding(doubtful))
+        self._builder.add(self._finding(doubtful_verdict))
 
-    def _finding(self, doubtful: _Doubtful) -> DecisionFinding:
-        place, verdict, clues = doubtful
+    def _finding(self, doubtful_verdict: _DoubtfulVerdict) -> DecisionFinding:
+        place, verdict, clues = doubtful_verdict
         owner = self._reading.owners.get(place.producer_id)
         return finding_of(
             verdict,
@@ -198,26 +200,32 @@ class DecisionCheck:
         if log is None:
             return FindingClues()
         batches = log.batches.get(place.producer_id, [])
-        concerned = records_of(verdict, place.producer_epoch, batches)
+        concerned_records = records_of(verdict, place.producer_epoch, batches)
         owner = self._reading.owners.get(place.producer_id)
         epochs = [] if owner is None else self._reading.coordinators[owner[1]].epochs
         return FindingClues(
-            records=concerned,
-            has_new_leader=_has_new_leader(log, batches, concerned),
+            records=concerned_records,
+            has_new_leader=_has_new_leader(log, batches, concerned_records),
             coordinator_epoch=_coordinator_epoch(epochs, verdict),
-            has_moved_twice=_has_moved_twice(epochs, batches, concerned),
+            has_moved_twice=_has_moved_twice(epochs, batches, concerned_records),
         )
 
 
 def _has_new_leader(
-    log: PartitionLogReading, batches: Sequence[ProducerBatch], concerned: RecordsConcerned | None
+    log: PartitionLogReading,
+    batches: Sequence[ProducerBatch],
+    concerned_records: RecordsConcerned | None,
 ) -> bool | None:
     """Whether the partition got a new leader between some records and their end."""
-    if concerned is None:
+    if concerned_records is None:
         return None
     epochs = {batch.base_offset: batch.leader_epoch for batch in batches}
-    end_epoch = log.leader_epoch if concerned.ended_at is None else epochs[concerned.ended_at]
-    return end_epoch > epochs[concerned.first_offset]
+    end_epoch = (
+        log.leader_epoch
+        if concerned_records.ended_at is None
+        else epochs[concerned_records.ended_at]
+    )
+    return end_epoch > epochs[concerned_records.first_offset]
 
 
 def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> int | None:
@@ -237,13 +245,15 @@ def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> i
 def _has_moved_twice(
     epochs: Sequence[EpochStart],
     batches: Sequence[ProducerBatch],
-    concerned: RecordsConcerned | None,
+    concerned_records: RecordsConcerned | None,
 ) -> bool:
     """Whether the coordinator moved twice between two of its records, around some records."""
-    if concerned is None:
+    if concerned_records is None:
         return False
     written_ms = next(
-        batch.max_timestamp_ms for batch in batches if batch.base_offset == concerned.first_offset
+        batch.max_timestamp_ms
+        for batch in batches
+        if batch.base_offset == concerned_records.first_offset
     )
     return any(
         next_epoch.coordinator_epoch > epoch.coordinator_epoch + 1

@@ -678,9 +678,9 @@ class GroupCoordinator:
             for start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
                     break
-                part = group_partitions[start : start + SLICE_POSITIONS]
+                partition_slice = group_partitions[start : start + SLICE_POSITIONS]
                 record_count = await self._clean_up(
-                    shard, "", partial(_hidden_tombstones, shard, part)
+                    shard, "", partial(_hidden_tombstones, shard, partition_slice)
                 )
                 await rest_where_due(pace, record_count)
 

@@ -488,7 +488,7 @@ class TransactionCoordinator:
         return {
             transactional_id: transition
             for owned_partition in self._ownership
-            for transactional_id, transition in owned_partition.withdrawn.items()
+            for transactional_id, transition in owned_partition.withdrawn_transitions.items()
         }
 
     def snapshot(self) -> CoordinatorSnapshot:
@@ -673,7 +673,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     tasks: Tasks
     allocate: AllocateProducerIds
     _id_pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
-    _waiting: list[Pending[None]] = []
+    _waiting_requests: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
         """An unused producer id; None without a block, in which case a block is requested."""
@@ -691,7 +691,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self._request_block()
         if self._id_pool.is_asking:
             block_answered: Pending[None] = Pending(self.tasks)
-            self._waiting.append(block_answered)
+            self._waiting_requests.append(block_answered)
             await block_answered
 
     def _request_block(self) -> None:
@@ -702,7 +702,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
         self._id_pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
-        waiting_requests, self._waiting = self._waiting, []
+        waiting_requests, self._waiting_requests = self._waiting_requests, []
         for block_answered in waiting_requests:
             block_answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):

@@ -119,14 +119,14 @@ class DecisionBook:
         return tuple(self._wrong_data[key] for key in sorted(self._wrong_data, key=_place_of))
 
     def decided(
-        self, topic_partition: TopicPartition, producer: ProducerEntry, newest: NewestTxn | None
+        self, topic_partition: TopicPartition, producer: ProducerEntry, newest_txn: NewestTxn | None
     ) -> DecisionEvidence:
         """The past decision about an open transaction that hangs.
 
         Args:
             topic_partition: The partition.
             producer: Its producer, as the leader has it.
-            newest: The newest transaction of its id; None if no coordinator knows it.
+            newest_txn: The newest transaction of its id; None if no coordinator knows it.
         """
         producer_id = producer.producer_id
         due_decisions = DueDecisions.for_partition(
@@ -153,7 +153,7 @@ class DecisionBook:
         return DecisionEvidence.from_log(
             due_decisions, markers, last_write_ms=producer.last_timestamp
         ) or DecisionEvidence.from_newest_txn(
-            producer_id, producer.producer_epoch, producer.last_timestamp, newest
+            producer_id, producer.producer_epoch, producer.last_timestamp, newest_txn
         )
 
     # Reading

@@ -213,7 +213,7 @@ async def every_record_refused(app: Application) -> None:
     await app.must("begin", producer="p")
     value = "".join(sha256(bytes([index])).hexdigest() for index in range(64))  # hard to compress
     send_answer = await app.do("send", producer="p", topic=app.name("narrow"), partition=0,
-                         value=value, wait=True)  # fmt: skip
+                               value=value, wait=True)  # fmt: skip
     if send_answer.error is None:
         raise MissError("the library says that it has sent a record that was refused")
     await app.give_up(transaction, "p", send_answer.error)

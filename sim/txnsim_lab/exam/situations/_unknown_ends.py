@@ -12,19 +12,19 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end: str, *, must: bool = True, **fault: Any) -> PlaySituation:
+def _struck(end: str, *, must_report: bool = True, **fault: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
         end: The end, commit or abort.
-        must: Whether the library must report this end; otherwise any truthful report passes.
+        must_report: Whether the library must report this end; otherwise any truthful report passes.
         fault: The fault rule.
     """
 
     async def play(app: Application) -> None:
         await app.must_init()
         rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        await (app.must_transact if must else app.transact)("a-1", "b-2", end=end)
+        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end)
         await app.disarm(rule)
         await app.goes_on()
 
@@ -83,12 +83,14 @@ _FAULT_TABLE: Final = (
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}),
+       _struck("commit", must_report=False, **_ASKED, limit=100,
+               action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}), _REFUSAL)
+       _struck("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
+       _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
 _CORE_NAMES: Final = (
@@ -152,7 +154,7 @@ async def abort_without_leader(app: Application) -> None:
     """
     await app.must_init()
     delay_rule = await app.arm(point="peer.request", api="WriteTxnMarkers",
-                         action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
+                               action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
     await app.must_transact("a-1")
     transaction = app.ledger.begin("lost-1", "lost-2")
     await app.must("begin", producer="p")

@@ -148,13 +148,13 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def goals_from(self, first_part: int) -> list[Part]:
         """The goals from a part on, up to the end of the story."""
-        goals = []
+        goal_parts = []
         for part_number, lesson_part in enumerate(self.parts):
             if part_number > first_part and lesson_part.story is not None:
                 break
             if part_number >= first_part and lesson_part.goal:
-                goals.append(lesson_part)
-        return goals
+                goal_parts.append(lesson_part)
+        return goal_parts
 
     def rules(self) -> set[str]:
         """Ids of the fault rules that the lesson arms."""

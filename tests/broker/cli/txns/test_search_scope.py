@@ -53,7 +53,11 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
     search, output = search_story(Scope(), age_ms=0)
-    assert (len(search.findings), len(search.younger), len(search.hanging_younger_findings)) == (
+    assert (
+        len(search.findings),
+        len(search.younger_transactions),
+        len(search.hanging_younger_findings),
+    ) == (
         0,
         2,
         1,
@@ -68,7 +72,7 @@ def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Capture
 
 def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
     search, output = search_story(Scope(topic="orders", partition=0), age_ms=-60_000)
-    assert (len(search.hanging), search.younger, output.status) == (1, (), HANGS)
+    assert (len(search.hanging), search.younger_transactions, output.status) == (1, (), HANGS)
     search, _ = search_story(
         Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )

@@ -161,7 +161,7 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({ClientApi.LIST_GROUPS: denied}) as broker,
         Cluster(broker.address) as client,
     ):
-        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold
+        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold_reasons
         assert "CLUSTER_AUTHORIZATION_FAILED" in reason
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))

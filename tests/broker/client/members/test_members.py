@@ -671,7 +671,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda member_request: member_request.api.name)
 def test_each_request_is_made_in_every_version_that_is_ours(request_: VersionedRequest) -> None:
-    versions = request_.api.ours
+    versions = request_.api.own_range
     for version in range(versions.lowest, versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)
