@@ -148,9 +148,9 @@ DRAW: Final = """async (view, at) => {
   for (let n = 0; n < 3; n += 1) await frame();
 }"""
 TAPE: Final = """(at, lso) => {
-  const { far, cells, earlier } = __page["tape.js"].tapeOf("t-0", at, { lso });
+  const { far, cells, earlierCount } = __page["tape.js"].tapeOf("t-0", at, { lso });
   const placed = cells.map(({ i, first }) => [i, first]);
-  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
+  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier: earlierCount };
 }"""
 
 
