@@ -232,16 +232,18 @@ def campaign(
 
 
 def on_this_machine(
-    options: SimulationOptions, *, jobs: int, cpu_s: float
+    options: SimulationOptions, *, process_count: int, cpu_s: float
 ) -> tuple[PlaySeeds, ExamineSeeds]:
     """Make functions that play and examine seeds in processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[ResultRow]:
         seeds = (seed for seed_range in ranges for seed in seed_range)
-        yield from in_pool(partial(result_row, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
+        yield from in_pool(
+            partial(result_row, options=options, cpu_s=cpu_s), seeds, process_count=process_count
+        )
 
     return play, lambda seeds: in_pool(
-        partial(_examine_seed, options), seeds, jobs=jobs, chunk_size=1
+        partial(_examine_seed, options), seeds, process_count=process_count, chunk_size=1
     )
 
 

@@ -234,15 +234,15 @@ class DeadLetters:
             base_sequence=-1,
             records_count=len(pieces),
         )
-        attempts = 0
+        attempt_count = 0
         while self.can_send(group_id):
             error = await self._send_letters(group_id, partition_index, batch)
             if not error:
                 return True
-            attempts += 1
-            if error not in _RETRIED or attempts >= ATTEMPTS:
+            attempt_count += 1
+            if error not in _RETRIED or attempt_count >= ATTEMPTS:
                 return False
-            pause_ms = BACKOFF_MS * 2**attempts * self._draw(1 - JITTER, 1 + JITTER)
+            pause_ms = BACKOFF_MS * 2**attempt_count * self._draw(1 - JITTER, 1 + JITTER)
             await self._pause(int(min(pause_ms, BACKOFF_MAX_MS)))
         return False
 

@@ -680,7 +680,7 @@ def announce(
     settings = cluster.options.settings
     for line in (
         *_bound_lines(settings),
-        *changed_defaults(settings, is_secured=is_secured, brokers=broker_count),
+        *changed_defaults(settings, is_secured=is_secured, broker_count=broker_count),
     ):
         TERMINAL.line(f"  {line}")
     TERMINAL.line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
@@ -741,13 +741,15 @@ def _bound_lines(settings: Settings) -> list[str]:
 
 
 def changed_defaults(
-    settings: Settings, *, is_secured: bool = False, brokers: int | None = None
+    settings: Settings, *, is_secured: bool = False, broker_count: int | None = None
 ) -> list[str]:
     """One line for each Kafka default that this cluster changes, with the reason; without settings
     of listeners, users and rights. If the number of brokers is given, also how it changes the
     replicas of coordinators' topics.
     """
-    replica_lines = [] if brokers is None else _coordinator_replica_lines(settings, brokers)
+    replica_lines = (
+        [] if broker_count is None else _coordinator_replica_lines(settings, broker_count)
+    )
     changed_lines = []
     for setting_name, documentation in settings_module.documentation().items():
         value = getattr(settings, setting_name)

@@ -32,9 +32,9 @@ from txnsim.client.errors import (
 from txnsim.client.requests import asks
 from txnsim.client.tracing import ClientTrace, TracedCall
 from txnsim.client.versions import (
-    ByHand,
     ClientApi,
     FinalizedFeatures,
+    HandBuiltRequest,
     VersionedRequest,
     VersionRange,
     choose_version,
@@ -245,10 +245,12 @@ class Connection(asyncio.Protocol):
                 f"The node does not support version {version} of {api_name(api_key)}",
                 error=ErrorCode.unsupported_version,
             )
-        return await self._send_request(ByHand(api=api_key, build=lambda _: message), version)
+        return await self._send_request(
+            HandBuiltRequest(api=api_key, build=lambda _: message), version
+        )
 
     def _send_request(
-        self, request: VersionedRequest | ByHand, version: int, *, overtakes: bool = False
+        self, request: VersionedRequest | HandBuiltRequest, version: int, *, overtakes: bool = False
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost

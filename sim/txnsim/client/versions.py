@@ -106,7 +106,7 @@ class ClientApi(IntEnum):
 ANY: Final = VersionRange(0, _ALL)
 
 
-class ByHand(msgspec.Struct, frozen=True, kw_only=True):
+class HandBuiltRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request whose message the caller builds itself, for any API."""
 
     api: int
@@ -118,7 +118,7 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
     """False for Produce with acks=0, which no broker answers."""
 
 
-class VersionedRequest(ByHand, frozen=True, kw_only=True):
+class VersionedRequest(HandBuiltRequest, frozen=True, kw_only=True):
     """A request whose version is not chosen yet."""
 
     api: ClientApi

@@ -33,7 +33,7 @@ class HeldCrossing(msgspec.Struct, frozen=True, kw_only=True):
     """Trace index of the crossing's ``fault.hit``; -1 if the trace was off."""
 
 
-class Lasting:
+class LastingEffect:
     """A lasting effect on the cluster, with the function that undoes it."""
 
     __slots__ = ("cancel_timer", "undo")
@@ -63,7 +63,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     """The same by connection or link: a stall that ends looks at those of its own line only."""
     passed: int = 0
     """Number of crossings that have overtaken the held one (``reorder``)."""
-    lasting_effects: list[Lasting] = []
+    lasting_effects: list[LastingEffect] = []
     """The lasting effects on the cluster, oldest first."""
     failure: str | None = None
     """Error of the last failed action on the cluster."""

@@ -42,7 +42,7 @@ from txnsim.faults.meanings import FATES, TAKES, DeliveryFate, can_wait
 from txnsim.faults.plan import FaultRule, MessagePart, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
-from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, Lasting, Release, Undo
+from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, LastingEffect, Release, Undo
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
@@ -745,7 +745,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         if armed_rule.is_disarmed:
             self._undo(armed_rule, undo)
             return
-        lasting_effect = Lasting(undo)
+        lasting_effect = LastingEffect(undo)
         armed_rule.lasting_effects.append(lasting_effect)
         if ends_after_ms is not None:
             timer = self.clock.call_later(
@@ -764,7 +764,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             self._end_lasting_effect(armed_rule, lasting_effect)
         return len(lasting_effects)
 
-    def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
+    def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: LastingEffect) -> None:
         armed_rule.lasting_effects.remove(lasting_effect)
         lasting_effect.cancel_timer()
         armed_rule.released += 1

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight import InFlightBatches
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share.commands import (
     NULL_POINTER_REJECTION,
@@ -52,7 +52,7 @@ _NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
 class Acknowledgement:
     """The acknowledgements of one request for one share partition."""
 
-    records: InFlight
+    records: InFlightBatches
     member_id: str
     settings: SharePartitionSettings
     token: int

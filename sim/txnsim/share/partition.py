@@ -28,7 +28,7 @@ from txnsim.interbroker.share_state import (
 from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share._acknowledgement import Acknowledgement, MovedStates
 from txnsim.share._acquisition import acquire
-from txnsim.share._in_flight import InFlight, OffsetGap
+from txnsim.share._in_flight import InFlightBatches, OffsetGap
 from txnsim.share._in_flight_state import InFlightState
 from txnsim.share.commands import (
     TERMINAL,
@@ -143,7 +143,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.state_epoch = 0
         self.phase = Phase.EMPTY
-        self._records = InFlight(on_batch_added)
+        self._records = InFlightBatches(on_batch_added)
         self._rules = release_rules
         self._fetch_lock: object | None = None
         self._next_token = 0

@@ -128,7 +128,7 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
 
     result = explore(
         exploration,
-        lanes=args.jobs or os.cpu_count() or 1,
+        lane_count=args.jobs or os.cpu_count() or 1,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
         deviations_max=args.deviations,
         goes_on=args.all,

@@ -127,7 +127,7 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
         seeds=_seeds(args),
         deviations_max=args.deviations,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
-        jobs=args.jobs or os.cpu_count() or 1,
+        process_count=args.jobs or os.cpu_count() or 1,
     )
     if match.explorations and not hasattr(os, "fork"):
         raise ConfigError(

@@ -205,7 +205,7 @@ def surroundings_of(bootstrap: str) -> Iterator[PlaySurroundings]:
 def unplayable_reason(case: Case, level: int) -> str:
     if case.broker not in PLAYED_CONFIGS:
         return f"it needs other brokers or settings: {broker_configs()[case.broker].about}"
-    if case.alone:
+    if case.plays_alone:
         return "it changes what other clients of the cluster see"
     if any(
         step.verb == "climb" and step.given["to"] > RAISED_EPOCH_MAX for step in case.steps(level)

@@ -69,7 +69,7 @@ class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
 def explore(
     exploration: Exploration,
     *,
-    lanes: int = 1,
+    lane_count: int = 1,
     seconds_max: float | None = None,
     deviations_max: int | None = None,
     goes_on: bool = False,
@@ -80,7 +80,7 @@ def explore(
 
     Args:
         exploration: What is explored.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         seconds_max: When to stop; None for never.
         deviations_max: The most deviations; None for no limit.
         goes_on: Whether to search all even if an anomaly was found.
@@ -99,7 +99,7 @@ def explore(
             break
         result = search(
             exploration,
-            lanes=lanes,
+            lane_count=lane_count,
             seconds_max=seconds_left,
             deviations_max=limit,
             progress=partial(progress, limit),

@@ -169,7 +169,7 @@ class _Forking:
 def search(
     exploration: Exploration,
     *,
-    lanes: int = 1,
+    lane_count: int = 1,
     seconds_max: float | None = None,
     deviations_max: int | None = None,
     progress: Callable[[dict[str, int], float], object] = lambda _counts, _seconds: None,
@@ -178,7 +178,7 @@ def search(
 
     Args:
         exploration: What is explored.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         seconds_max: When to stop; None for never.
         deviations_max: How often something else may happen than on a quiet network; None for no
             limit.
@@ -187,7 +187,7 @@ def search(
     Raises:
         ConfigError: The run can't be played at all.
     """
-    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
+    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lane_count), Lanes(lane_count)
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with (
         closing(lane_pool),

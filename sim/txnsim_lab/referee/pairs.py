@@ -189,7 +189,7 @@ def exploration_pair(
     name: str,
     designs: Designs,
     *,
-    lanes: int,
+    lane_count: int,
     deviations_max: int,
     seconds_max: float | None,
 ) -> Pair:
@@ -199,7 +199,7 @@ def exploration_pair(
     Args:
         name: What is explored, as ``txnsim explore`` finds it.
         designs: The two designs.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         deviations_max: How often something else may happen than on a quiet network.
         seconds_max: When to stop the search on each side; None for never.
     """
@@ -211,7 +211,7 @@ def exploration_pair(
         with design.in_place() as side_failures:
             result = explore(
                 design.exploration(exploration),
-                lanes=lanes,
+                lane_count=lane_count,
                 seconds_max=seconds_max,
                 deviations_max=deviations_max,
                 goes_on=True,

@@ -60,20 +60,20 @@ class _ForkedProcess:
     def kill(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
 
-    def wait(self, timeout: float) -> int:
-        """Wait for the end of the process, at most for ``timeout`` seconds; returns its exit
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end of the process, at most for ``timeout_s`` seconds; returns its exit
         status.
 
         Raises:
             subprocess.TimeoutExpired: It has not ended.
         """
-        end_s = time.monotonic() + timeout
+        end_s = time.monotonic() + timeout_s
         while True:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 return status
             if time.monotonic() >= end_s:
-                raise subprocess.TimeoutExpired(str(self._pid), timeout)
+                raise subprocess.TimeoutExpired(str(self._pid), timeout_s)
             time.sleep(_POLL_S)
 
 

@@ -350,7 +350,7 @@ class Recorder:
         """Note the leaders' answers to a member: to its acknowledgements, and the records that it
         acquired.
         """
-        for acknowledgement in poll_result.said:
+        for acknowledgement in poll_result.acknowledged_ranges:
             error = "" if not acknowledgement.error else code_name(acknowledgement.error)
             outcome = CallResult(
                 error=error or NONE, in_doubt=acknowledgement.error in UNSAID
@@ -360,8 +360,8 @@ class Recorder:
                     **self._observer_fields(observer_name),
                     **_partition_fields(acknowledgement.topic_partition),
                     group=group,
-                    first=acknowledgement.first,
-                    last=acknowledgement.last,
+                    first=acknowledgement.first_offset,
+                    last=acknowledgement.last_offset,
                     type=AcknowledgeType[acknowledgement.type.name],
                     outcome=outcome,
                     error=error,

@@ -311,7 +311,7 @@ async def _play_step(running_story: RunningStory, step: Step) -> None:
         message = "; ".join(
             [f"{place_prefix}{error}", *first_answer_lines(running_story, failure=str(error))]
         )
-        raise StoryFailedError(message, answered=error_name_of(error)) from error
+        raise StoryFailedError(message, error_name=error_name_of(error)) from error
 
 
 async def _end_faults(running_story: RunningStory) -> None:

@@ -307,7 +307,7 @@ def _check_answer(
         raise StoryFailedError(
             f"{subject} is answered {answer.error}{reason_text}, expected"
             f" {expected_code}{hint_text}",
-            answered=answer.error,
+            error_name=answer.error,
         )
     offset = expected_offset(offset_by_run, running_story.run_selection)
     if offset is not None and answer.error == NONE and answer.offset != offset:

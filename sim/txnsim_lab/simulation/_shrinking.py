@@ -36,7 +36,7 @@ class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     run: PlayedRun
-    tries: int
+    try_count: int
 
 
 def shrink(
@@ -91,11 +91,11 @@ class _Shrinking:
             self._is_calm = self._is_calm or self._space_out_acts()
             if not self._is_calm:
                 self._shorten_pauses()
-        return ShrunkPlan(plan=self.plan, run=self.played, tries=self._max - self._left)
+        return ShrunkPlan(plan=self.plan, run=self.played, try_count=self._max - self._left)
 
     def _measure(self) -> tuple[int, int, int]:
-        pauses = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
-        return self.plan.size, pauses, len(self.plan.to_json())
+        total_pause_ms = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
+        return self.plan.size, total_pause_ms, len(self.plan.to_json())
 
     def _accept_if_same(self, plan: Plan) -> bool:
         """Accept a plan if its run shows the same finding."""
@@ -288,11 +288,11 @@ HABIT_TESTS: Final[Mapping[str, Callable[[Act], bool]]] = {
 }
 
 
-def start_later(plan: Plan, track: int, ms: int) -> Plan:
+def start_later(plan: Plan, track: int, delay_ms: int) -> Plan:
     """The plan in which one track begins later."""
     tracks = list(plan.tracks)
     if acts := tracks[track].acts:
-        first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
+        first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + delay_ms)
         tracks[track] = msgspec.structs.replace(tracks[track], acts=(first_act, *acts[1:]))
     return _with_tracks(plan, tracks)
 

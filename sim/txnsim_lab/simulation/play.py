@@ -127,7 +127,7 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
     virtual_ms: int
     digest: str
     """Digest over every act, its time and answer; equal for equal runs."""
-    guest_commits: int = 0
+    guest_commit_count: int = 0
     """Number of commit markers in the topics, if a user's workload was played."""
     history: bytes = b""
     trace: bytes = b""
@@ -267,7 +267,7 @@ class _PlayingRun:
             acts=tuple(self._done),
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
-            guest_commits=self._guest_commits,
+            guest_commit_count=self._guest_commits,
             digest=self._digest(findings),
             history=history,
             trace=trace,
@@ -453,7 +453,7 @@ class _PlayingRun:
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
-            answer = CallResult(error=error.answered or "IN_VAIN", because=str(error))
+            answer = CallResult(error=error.error_name or "IN_VAIN", because=str(error))
         except ConfigError as error:
             answer = CallResult(error="IMPOSSIBLE", because=str(error))
         self._done.append(
@@ -550,7 +550,7 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
             drainers.setdefault(track.actor["group"], track.name)
     for actor_name in drainers.values():
         await _call_leniently(running_story, actor_name, "subscribe", topics=[*plan.world.topics])
-        empty_polls = 0
+        empty_poll_count = 0
         for _ in range(DRAINING_POLLS_MAX):
             length_before = len(running_story.recorder.history)
             await _call_leniently(running_story, actor_name, "poll")
@@ -562,9 +562,9 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
                 isinstance(observation, ShareFetched) and observation.records
                 for observation in new_observations
             ):
-                empty_polls = 0
+                empty_poll_count = 0
                 await _call_leniently(running_story, actor_name, "acknowledge")
-            elif (empty_polls := empty_polls + 1) == EMPTY_POLLS:
+            elif (empty_poll_count := empty_poll_count + 1) == EMPTY_POLLS:
                 break
 
 

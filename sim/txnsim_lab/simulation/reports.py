@@ -122,7 +122,7 @@ def examine_seed(
             report,
             of_smallest="" if causes else "; and ".join(map(str, causes_of(shrunk_plan.plan))),
             shrunk=shrunk_plan.plan.size,
-            tries=shrunk_plan.tries,
+            tries=shrunk_plan.try_count,
             steps=None if story is None else story.steps,
             sentences=tuple(numbered_sentences(shrunk_plan.run.acts)),
         )

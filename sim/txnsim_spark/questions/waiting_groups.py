@@ -54,7 +54,7 @@ class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
 
     as_of_ms: int
     waiters: tuple[Waiter, ...]
-    unread_partitions: tuple[TopicPartition, ...]
+    unread: tuple[TopicPartition, ...]
     """Partitions with a hidden part on which no group has a position."""
     offsets_partitions: tuple[int, ...]
     """Partitions of ``__consumer_offsets`` that are among the directories. Groups of other
@@ -125,7 +125,7 @@ def join_waiting_groups(
         waiters=tuple(
             sorted(waiters, key=lambda waiter: (waiter.group, waiter.topic, waiter.partition))
         ),
-        unread_partitions=tuple(
+        unread=tuple(
             sorted(
                 partition
                 for partition in blocked_partitions

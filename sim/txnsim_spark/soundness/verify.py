@@ -57,7 +57,7 @@ class VerificationPlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[tuple[SegmentWork, ...], ...]
     replica_count: int
     segment_count: int
-    bytes: int
+    total_bytes: int
     findings: tuple[Violation, ...]
     """Violations found while planning: checkpoints that can't be read."""
 
@@ -117,7 +117,7 @@ def plan(
         tasks=tuple(tasks),
         replica_count=sum(map(len, facts_by_partition.values())),
         segment_count=len(segment_works),
-        bytes=total_bytes,
+        total_bytes=total_bytes,
         findings=tuple(findings),
     )
 

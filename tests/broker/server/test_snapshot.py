@@ -619,7 +619,7 @@ async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCl
     expected_files = log_dir_of(cluster.sim, BrokerId(1))
     steps = LogDirsCut.of_cluster(cluster.sim, [BrokerId(1)]).files_in_steps(BrokerId(1))
     cluster.sim.metadata.create_topic(
-        TopicToCreate(name="later", partitions=1, replication_factor=1, configs={})
+        TopicToCreate(name="later", partition_count=1, replication_factor=1, configs={})
     )
     count = 0
     while True:

@@ -67,7 +67,7 @@ def test_a_search_without_a_limit_is_complete_and_counts_each_state_once() -> No
     result = search(exploration)
     assert result.is_complete
     assert (result.broken, result.cut, result.found_ends) == (0, 0, ())
-    twice = search(exploration, lanes=2)
+    twice = search(exploration, lane_count=2)
     assert twice.is_complete
     assert twice.states >= result.states > 1
 

@@ -53,10 +53,10 @@ def test_each_group_is_told_how_far_it_comes(tmp_path: Path) -> None:
     assert (waiter.last_stable_offset, waiter.high_watermark, waiter.start_offset) == (2, 4, 2)
     assert (waiter.producer_id, waiter.transactional_id, waiter.verdict) == (7, "app", "alive")
     assert (waiter.since_ms, waiter.for_ms) == (NOW, HOUR)
-    assert (groups.unread_partitions, groups.offsets_partitions, groups.problems) == ((), (0,), ())
+    assert (groups.unread, groups.offsets_partitions, groups.problems) == ((), (0,), ())
 
 
 def test_a_partition_that_no_group_reads_is_named(tmp_path: Path) -> None:
     groups = waiting_groups_in(broker(tmp_path).stop())
-    assert (groups.waiters, groups.unread_partitions) == ((), (TopicPartition("orders", 0),))
+    assert (groups.waiters, groups.unread) == ((), (TopicPartition("orders", 0),))
     assert groups.offsets_partitions == ()

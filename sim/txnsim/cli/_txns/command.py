@@ -769,7 +769,7 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
-            return FindHangingEverywhere(scope=_search_scope(args), again=program)
+            return FindHangingEverywhere(scope=_search_scope(args), program=program)
         case "repair":
             return RepairHanging(
                 scope=_search_scope(args),
@@ -778,9 +778,9 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 guess=GUESSES.get(args.guess),
             )
         case "decisions":
-            return CheckDecisions(topic=args.topic, again=program)
+            return CheckDecisions(topic=args.topic, program=program)
         case "why":
-            return Why(partition=_partition_of(args), again=program)
+            return Why(partition=_partition_of(args), program=program)
         case "find-hanging":
             find_hanging = FindHanging(
                 topic=args.topic,
@@ -873,7 +873,7 @@ def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
         producer_id=args.producer_id,
         producer_epoch=args.producer_epoch,
         coordinator_epoch=args.coordinator_epoch,
-        guarded=GuardedAbort(force=args.force, audit_file=args.audit_file, again=program),
+        guarded=GuardedAbort(force=args.force, audit_file=args.audit_file, program=program),
     )
     if not args.kip_text or start_offset is None:
         return shipped_command

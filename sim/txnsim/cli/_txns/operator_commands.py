@@ -55,7 +55,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
     """The ``find-hanging --all`` command."""
 
     scope: Scope
-    again: ShellText
+    program: ShellText
     """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -66,7 +66,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
         lines = []
         for finding in (*search.hanging, *search.hanging_younger_findings):
             start = finding.transaction.producer.txn_start_offset
-            command = finding.command(self.again)
+            command = finding.command(self.program)
             assert command is not None, "what hangs has one"
             lines += [
                 f"{finding.transaction.partition} at offset {start}: {finding.reason}",
@@ -100,7 +100,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "finding": finding,
             "duration_min": finding.transaction.duration_min(now_ms),
-            "command": finding.command(self.again),
+            "command": finding.command(self.program),
         }
 
 
@@ -108,7 +108,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """The ``decisions`` command: every decision against every marker."""
 
     topic: str | None = None
-    again: ShellText
+    program: ShellText
     """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -117,7 +117,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
             admin,
             now_ms=now_ms,
             topic=self.topic,
-            program=self.again,
+            program=self.program,
             progress=TERMINAL.progress,
         )
         for line in summary_lines(report):
@@ -196,10 +196,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The ``why TOPIC PARTITION`` command."""
 
     partition: TopicPartition
-    again: ShellText
+    program: ShellText
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
+        explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.program)
         return Output(
             lines=explanation.sentences,
             values=explanation,

@@ -218,10 +218,14 @@ async def _parts_of(
                 ),
                 None,
             )
-        offsets = 0
+        offset_count = 0
         if start_offset is not None:
-            offsets = await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
-        parts.append(EndedPart(partition=partition, start_offset=start_offset, offsets=offsets))
+            offset_count = (
+                await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
+            )
+        parts.append(
+            EndedPart(partition=partition, start_offset=start_offset, offsets=offset_count)
+        )
     return tuple(parts)
 
 

@@ -74,7 +74,7 @@ _IS_COMMIT: Final = {
 """Whether a transaction in that state is committed."""
 
 
-class AfterTransition(Protocol):
+class TransitionCallback(Protocol):
     """Called when a transition has taken effect."""
 
     def __call__(
@@ -127,7 +127,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         *,
         now_ms: int,
         is_begun: bool = False,
-        after_transition: AfterTransition | None = None,
+        after_transition: TransitionCallback | None = None,
     ) -> ReplyT | Rejection:
         """Mark a transition as pending, write its record, and apply it.
 

@@ -119,9 +119,9 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions_owned: int
     partitions_loading: int
-    pending_markers: int
+    pending_marker_count: int
     """Number of transactions that wait for markers."""
-    unknown_destinations: int
+    unknown_destination_count: int
     """Kafka's UnknownDestinationQueueSize."""
     completions_waiting: int
     """Kafka's LogAppendRetryQueueSize."""
@@ -161,7 +161,7 @@ class TransactionCoordinator:
         send_markers: SendMarkers,
         leader_of: LeaderOf,
         allocate_producer_ids: AllocateProducerIds,
-        partitions: int | None = None,
+        partition_count: int | None = None,
         timers: TimerGate = run_when_due,
         release_rules: Rules,
     ) -> None:
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         self._settings = settings
         self._tasks = tasks
         self._tracer = tracer
-        self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
+        self.partitions: Final = partition_count or settings.transaction_state_log_num_partitions
         """Number of partitions of ``__transaction_state``, existing or to be created."""
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
@@ -497,8 +497,8 @@ class TransactionCoordinator:
         return CoordinatorSnapshot(
             partitions_owned=len(self._ownership.owned),
             partitions_loading=len(self._ownership.loading),
-            pending_markers=queue.debt_count,
-            unknown_destinations=queue.leader_unknown_count,
+            pending_marker_count=queue.debt_count,
+            unknown_destination_count=queue.leader_unknown_count,
             completions_waiting=self._markers.completions_waiting,
             markers_sent_total=self._markers.sent_total,
             markers_refused_total=self._markers.refused_total,

@@ -144,8 +144,8 @@ def _broker_readings(broker: Broker, id_counts: IdCounts, now_ms: int) -> Iterat
         yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=txn_count)
     yield from _readings_of(
         labels,
-        (table.MARKERS_PENDING, snapshot.pending_markers),
-        (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
+        (table.MARKERS_PENDING, snapshot.pending_marker_count),
+        (table.MARKERS_UNKNOWN, snapshot.unknown_destination_count),
         (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
         (table.MARKERS_SENT, snapshot.markers_sent_total),
         (table.TIMEOUTS, snapshot.timeouts_total),

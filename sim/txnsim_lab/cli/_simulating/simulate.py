@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         seed_order = guided_seeds(seeds, options) if args.guided else seeds
         seeds_to_play = (seed for seed in seed_order if seed not in known_rows)
         try:
-            for seed_row in rows(seeds_to_play, options, jobs=jobs, goes_on=goes_on):
+            for seed_row in rows(seeds_to_play, options, process_count=jobs, goes_on=goes_on):
                 tally.add(seed_row)
                 if row_file is not None:
                     row_file.add(seed_row)

@@ -669,7 +669,7 @@ def play_all(
         concurrent_plays += [
             (case, threads.submit(copy_context().run, play_case, case))
             for case in played_cases
-            if not case.alone
+            if not case.plays_alone
         ]
         yield from concurrent_plays
     except BaseException:
@@ -681,7 +681,7 @@ def play_all(
         raise
     threads.shutdown()
     for case in played_cases:
-        if case.alone:
+        if case.plays_alone:
             outcome: Future[Play] = Future()
             try:
                 outcome.set_result(play_case(case))

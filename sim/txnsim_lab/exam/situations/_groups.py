@@ -166,11 +166,11 @@ def _pending_positions(protocol: str) -> PlaySituation:
         app.expect_done(await app.send_offsets("g", 2), "sending the positions")
         fetches = await app.requests("OffsetFetch")
         await app.subscribe("m", "g", protocol)
-        polls = 0
+        poll_count = 0
         for _ in range(POLLS_MAX):  # until it has asked, and some more
             app.expect(await app.poll_once("m"), [], "while positions are pending a member gets")
-            polls += fetches.matched > 0
-            if polls == PENDING_POLLS:
+            poll_count += fetches.matched > 0
+            if poll_count == PENDING_POLLS:
                 break
         await app.must_end(transaction, "p", "commit")
         app.expect(await app.poll(1, name="m"), ["i-3"], "then it gets")

@@ -51,7 +51,7 @@ class OwnCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Fact -> the value that it must have when the lesson begins."""
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BesideRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another run of the same story, to be compared with this one."""
 
     run: str
@@ -101,7 +101,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the terminal first shows the events that have happened meanwhile."""
     view: str = "stage"
     """The view of the page that shows it."""
-    beside: Beside | None = None
+    beside: BesideRun | None = None
     goal: Mapping[str, str] = {}
     """Fact -> the value that it must have."""
     actions: tuple[Action, ...] = ()

@@ -65,7 +65,7 @@ def _print_groups(waiting: WaitingGroups) -> None:
     for problem in waiting.problems:
         TERMINAL.warn(problem)
     TERMINAL.text(FormattedTable.of(COLUMNS, waiting.waiters))
-    for partition in waiting.unread_partitions:
+    for partition in waiting.unread:
         TERMINAL.line(f"{partition}: records are withheld, and no group has a position there")
 
 

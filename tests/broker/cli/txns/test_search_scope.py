@@ -42,7 +42,7 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
             await living.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
             search = await scope.search(admin, now_ms=now_ms)
-            output = await FindHangingEverywhere(scope=scope, again="t").execute(
+            output = await FindHangingEverywhere(scope=scope, program="t").execute(
                 admin, now_ms=now_ms
             )
             await living.abort()
@@ -103,7 +103,7 @@ def test_a_partition_without_a_leader_is_no_success() -> None:
             admin = Admin(cluster)
             with pytest.raises(ClientError, match="solo-0 has no leader"):
                 await Scope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)
-            return await Why(partition=SOLO, again="t").execute(admin, now_ms=0)
+            return await Why(partition=SOLO, program="t").execute(admin, now_ms=0)
 
     output = run_cluster(story)
     assert "has no leader" in output.lines[0]

@@ -331,7 +331,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     for topic, bytes_max in (("dlq.a", "1000"), ("dlq.b", "100")):
         configs = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": bytes_max}
         cluster.sim.metadata.create_topic(
-            controller.TopicToCreate(name=topic, partitions=1, configs=configs)
+            controller.TopicToCreate(name=topic, partition_count=1, configs=configs)
         )
         named = {"errors.deadletterqueue.topic.name": topic}
         image = cluster.sim.metadata.image.with_group_configs("g", named, keeps_empty=True)
