@@ -86,7 +86,7 @@ def _with_argument_words(level_by_path: Mapping[str, Level]) -> dict[str, Level]
         **level_by_path,
         "faults arm": arm_level._replace(choices=arm_choices),
         **{
-            path: level_by_path[path]._replace(words=argument_choices)
+            path: level_by_path[path]._replace(argument_choices=argument_choices)
             for table in tables()
             for path, argument_choices in table.words().items()
         },

@@ -99,7 +99,7 @@ class LogReach(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def absent(cls, reason: str) -> LogReach:
         """The reach of a log that is not there."""
-        return cls(since_ms=AFTER_ALL_MARKERS_MS, why=reason)
+        return cls(since_ms=AFTER_ALL_MARKERS_MS, reason=reason)
 
 
 class AuditVerdict(msgspec.Struct, frozen=True, kw_only=True):

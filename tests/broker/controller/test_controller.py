@@ -213,7 +213,7 @@ def test_a_bad_assignment_is_refused(
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:
     three = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (three.partitions, three.replication_factor) == (50, 3)
+    assert (three.partition_count, three.replication_factor) == (50, 3)
     assert three.configs["min.insync.replicas"] == "2"
     assert three.configs["cleanup.policy"] == "compact"
     topic_of_one_broker = internal_topic(
@@ -251,10 +251,10 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
 
 def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
     offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (offsets.partitions, offsets.replication_factor) == (50, 3)
+    assert (offsets.partition_count, offsets.replication_factor) == (50, 3)
     assert offsets.configs["cleanup.policy"] == "compact"
     states = internal_topic(SHARE_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (states.partitions, states.replication_factor) == (50, 3)
+    assert (states.partition_count, states.replication_factor) == (50, 3)
     assert states.configs == {
         "cleanup.policy": "delete",
         "compression.type": "producer",
