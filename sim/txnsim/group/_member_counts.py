@@ -167,7 +167,7 @@ class MemberTally:
         self,
         image: ClusterImage,
         *,
-        leaving_members: Iterable[CountedMember] = (),
+        leaving: Iterable[CountedMember] = (),
         joining: Iterable[CountedMember] = (),
         resolved: Mapping[str, frozenset[str]] | None = None,
     ) -> int:
@@ -175,7 +175,7 @@ class MemberTally:
         expressions.
         """
         self._hash.refresh(self._source_counts, image)
-        count_changes = self._source_count_changes(image, leaving_members, joining, resolved or {})
+        count_changes = self._source_count_changes(image, leaving, joining, resolved or {})
         source_counts = self._source_counts
         new_topics = [topic_name for topic_name in count_changes if topic_name not in source_counts]
         removed_topics = [
@@ -189,14 +189,14 @@ class MemberTally:
         self,
         image: ClusterImage,
         *,
-        leaving_members: Iterable[CountedMember],
+        leaving: Iterable[CountedMember],
         joining: Iterable[CountedMember],
     ) -> set[str]:
         """Existing subscribed topics after members leave and join."""
         source_counts = self._source_counts
         topics = set(image.existing(source_counts))
         for topic_name, count_change in self._source_count_changes(
-            image, leaving_members, joining, {}
+            image, leaving, joining, {}
         ).items():
             if source_counts[topic_name] + count_change:
                 topics.add(topic_name)
@@ -209,13 +209,13 @@ class MemberTally:
     def _source_count_changes(
         self,
         image: ClusterImage,
-        leaving_members: Iterable[CountedMember],
+        leaving: Iterable[CountedMember],
         joining: Iterable[CountedMember],
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Change of the number of sources per existing topic."""
         added_name_sets, removed_name_sets = self._name_changes(
-            [source for member in leaving_members for source in _sources(member)],
+            [source for member in leaving for source in _sources(member)],
             [source for member in joining for source in _sources(member)],
             resolved,
         )

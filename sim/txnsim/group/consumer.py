@@ -202,7 +202,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             old_member = group.members.get(updated_member.member_id)
             metadata_hash = group.tally.topics_hash(
                 image,
-                leaving_members=() if old_member is None else (old_member,),
+                leaving=() if old_member is None else (old_member,),
                 joining=(updated_member,),
             )
             if bumps_epoch or metadata_hash != group.metadata_hash:
@@ -385,7 +385,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         for regex, leaver_count in leavers_by_regex.items():
             if group.regex_users(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        metadata_hash = group.tally.topics_hash(image, leaving_members=leaving_members)
+        metadata_hash = group.tally.topics_hash(image, leaving=leaving_members)
         epoch = group.epoch + 1
         records.append(
             EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)

@@ -108,10 +108,8 @@ def _behind_many_headers(
     return position
 
 
-def walk(
-    records: Bytes, index: int, count: int, newest_delta_ms: int = NO_DELTA
-) -> WalkProgress | None:
-    """Walk over ``count`` records, ``newest_delta_ms`` being the largest delta so far, as far as
+def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> WalkProgress | None:
+    """Walk over ``count`` records, ``delta_max`` being the largest delta so far, as far as
     ``WALK_PIECES`` headers allow; None if the records contradict their lengths.
 
     Raises:
@@ -142,8 +140,8 @@ def walk(
                 index += 1
             else:
                 delta, index = read_signed(records, index - 1, VARLONG_BYTES_MAX)
-            if delta > newest_delta_ms:
-                newest_delta_ms = delta
+            if delta > delta_max:
+                delta_max = delta
             if records[index] > _ONE_BYTE_MAX:  # the delta of its offset
                 start = index
                 while records[index] > _ONE_BYTE_MAX:
@@ -172,18 +170,14 @@ def walk(
                 headers, start = _read_size(records, index)
                 if (headers_left := headers_left - headers) < 0:
                     return WalkProgress(
-                        newest_delta_ms,
-                        index,
-                        WALK_PIECES - headers_left - headers,
-                        unread_count,
-                        end,
+                        delta_max, index, WALK_PIECES - headers_left - headers, unread_count, end
                     )
                 index = _behind_headers(records, start, headers) if headers >= 0 else -1
             if index != end:
                 return None
     except IndexError:
         return None
-    return WalkProgress(newest_delta_ms, index, WALK_PIECES - headers_left)
+    return WalkProgress(delta_max, index, WALK_PIECES - headers_left)
 
 
 def _read_long_size(records: Bytes, position: int) -> tuple[int, int]:

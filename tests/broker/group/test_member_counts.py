@@ -77,7 +77,7 @@ def test_counts_are_those_of_a_look_at_all_members(
         assert group.tally.topics_hash(seen_image) == topics_hash(consumed, seen_image)
         topics_without_m1 = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
         leaving = [member for member in members if member.member_id == "m1"]
-        hash_without_m1 = group.tally.topics_hash(seen_image, leaving_members=leaving)
+        hash_without_m1 = group.tally.topics_hash(seen_image, leaving=leaving)
         assert hash_without_m1 == topics_hash(topics_without_m1, seen_image)
         for epoch in range(3):
             settled = [m.member_epoch == epoch and m.state is MemberState.STABLE for m in members]
@@ -135,7 +135,7 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
         member_id=member_id, topic_names=tally.shared_names(frozenset(wanted))
     )
     leaving_members = [members[member_id]] if member_id in members else []
-    found = tally.topics_after(topics, leaving_members=leaving_members, joining=[new_member])
+    found = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
     later = {**members, member_id: new_member}
     consumed = {topic_name for member in later.values() for topic_name in member.topic_names}
     assert found == consumed & topics.topics.keys()

@@ -123,9 +123,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         bumps_epoch = updated_member.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            new_hash = group.tally.topics_hash(
-                image, leaving_members=(member,), joining=(updated_member,)
-            )
+            new_hash = group.tally.topics_hash(image, leaving=(member,), joining=(updated_member,))
             bumps_epoch = bumps_epoch or new_hash != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
@@ -142,9 +140,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         )
         if reconciled_member != updated_member:
             records.append(_current_assignment_record(group_id, reconciled_member))
-        topic_names = group.tally.topics_after(
-            image, leaving_members=(member,), joining=(updated_member,)
-        )
+        topic_names = group.tally.topics_after(image, leaving=(member,), joining=(updated_member,))
         awaits_state = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
         uninitialized = uninitialized_topics(group, topic_names, image, awaits_state=awaits_state)
         if uninitialized:
@@ -239,7 +235,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             ShareEpochStored(
                 group_id=group_id,
                 group_epoch=epoch,
-                metadata_hash=group.tally.topics_hash(image, leaving_members=(leaver,)),
+                metadata_hash=group.tally.topics_hash(image, leaving=(leaver,)),
             ),
         ]
         if len(group.members) == 1 and group.rules.share_groups_assign_nobody:

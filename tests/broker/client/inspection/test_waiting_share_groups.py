@@ -148,7 +148,8 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
         waiting = await waiting_share_groups(Admin(client), WHERE)
     assert waiting.groups == ()
     sentences = [
-        f"Whether a share group waits there is not told: {reason}." for reason in waiting.untold_reasons
+        f"Whether a share group waits there is not told: {reason}."
+        for reason in waiting.untold_reasons
     ]
     assert list(waiting.sentences()) == sentences
     assert bool(sentences) == is_told
