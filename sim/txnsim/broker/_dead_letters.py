@@ -147,21 +147,21 @@ class DeadLetters:
         """
         offset, letter_index = letters[0].first_offset, 0
         while letter_index < len(letters):
-            remaining = letters[letter_index:]
-            copied_records = _CopiedRecords({}, remaining[-1].last_offset)
+            remaining_letters = letters[letter_index:]
+            copied_records = _CopiedRecords({}, remaining_letters[-1].last_offset)
             if self._configs(group_id).copies_records:
                 copied_records = await self._read_source_records(
-                    group_id, source, remaining, offset, pace
+                    group_id, source, remaining_letters, offset, pace
                 )
             pieces, last_offset = await self._letter_records(
-                group_id, source, remaining, offset, copied_records, pace
+                group_id, source, remaining_letters, offset, copied_records, pace
             )
             is_written = await self._write_batch(group_id, source.partition, pieces)
             if is_written:
                 self.meter.letters_written += len(pieces)
             else:
                 self.meter.letters_failed += 1
-            for letter in remaining:
+            for letter in remaining_letters:
                 if (letter.last_offset if is_written else letter.first_offset) > last_offset:
                     break
                 on_written(letter)

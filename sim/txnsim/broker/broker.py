@@ -125,7 +125,7 @@ class Broker:
         self._intake = ImageIntake(
             broker_id=broker_id,
             fault_points=self.fault_points,
-            current=lambda: self.image,
+            current_image=lambda: self.image,
             take_up=self.apply_in_steps,
             clock=environment.clock,
         )

@@ -149,7 +149,7 @@ class TransactionAdmin:
                 case _:
                     failure = f"{message_start} with an unexpected exception"
             return KeyedResponse(
-                failed=dict.fromkeys(broker_ids_asked, ClientError(failure, error=error))
+                error_by_key=dict.fromkeys(broker_ids_asked, ClientError(failure, error=error))
             )
 
         async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> KeyLookup[int]:
@@ -195,7 +195,9 @@ class TransactionAdmin:
                 elif error in _COORDINATOR_MOVED and broker_id is None:
                     response.unmapped[key] = error
                 else:
-                    response.failed[key] = ClientError(describe_failure(key, error), error=error)
+                    response.error_by_key[key] = ClientError(
+                        describe_failure(key, error), error=error
+                    )
             return response
 
         return await self._by_key(
@@ -519,7 +521,7 @@ class TransactionAdmin:
                     case _E.not_coordinator | _E.coordinator_not_available as error:
                         response.unmapped[transactional_id] = error
                     case error:
-                        response.failed[transactional_id] = ClientError(
+                        response.error_by_key[transactional_id] = ClientError(
                             fence_failure(transactional_id, error), error=error
                         )
             return response
@@ -572,7 +574,7 @@ def _parse_producers(
                     failure_text = producers_failure(
                         key, error, partition_row.error_message, fixed_id
                     )
-                    response.failed[key] = ClientError(failure_text, error=error)
+                    response.error_by_key[key] = ClientError(failure_text, error=error)
     return response
 
 
@@ -593,7 +595,7 @@ def _parse_markers(
                     response.unmapped[key] = error
                 else:
                     failure_text = marker_failure(subject, error, coordinator_epoch)
-                    response.failed[key] = ClientError(failure_text, error=error)
+                    response.error_by_key[key] = ClientError(failure_text, error=error)
     return response
 
 

@@ -112,9 +112,9 @@ class FaultRoutes(Noun):
         A rule that never struck has tested nothing.
         """
         injector = self._cluster.injector
-        forgets = word_of(request, "forget", ("true", "false")) == "true"
+        forgets_strikes = word_of(request, "forget", ("true", "false")) == "true"
         idle_rules = injector.never_struck()
-        if forgets:
+        if forgets_strikes:
             injector.forget()
         if not idle_rules:
             return WithStatus(NeverStruck(error=None, never_struck=()))

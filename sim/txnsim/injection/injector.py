@@ -124,7 +124,7 @@ class Injector:
         self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
         self._stalls = Stalls(
             clock=clock,
-            ended=self._update_armed,
+            on_ended=self._update_armed,
             released=lambda state, hit: self._trace_release(state, (hit,)),
         )
 
@@ -589,7 +589,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     """Monotonic clock for the duration of stalls."""
-    ended: Callable[[], None]
+    on_ended: Callable[[], None]
     """Called after each stall has ended."""
     released: Callable[[ArmedRule, int], int]
     """Called with the rule and the trace index of the hit for each released crossing; returns the
@@ -652,7 +652,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
             self._end_stall(stall)
             return
         del self._by_line[stall.line]
-        self.ended()
+        self.on_ended()
 
 
 # Actions on the cluster while rules are in force: started, counted, and ended again.

@@ -34,7 +34,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
     broker_id: BrokerId
     fault_points: BrokerFaultPoints
-    current: Callable[[], ClusterImage]
+    current_image: Callable[[], ClusterImage]
     """Gives the image that was applied last."""
     take_up: Callable[[ClusterImage], Iterable[int]]
     """Applies an image; yields the amount of work of each step."""
@@ -50,7 +50,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._next_image = image
         elif self.fault_points.is_armed:
             self._held_image = image
-            roles = changed_roles(self.current(), image, self.broker_id)
+            roles = changed_roles(self.current_image(), image, self.broker_id)
             self.fault_points.go_on(
                 lambda verdict: self._on_fault_verdict(image, verdict),
                 FaultPoint.METADATA_APPLY,
@@ -78,7 +78,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self.receive(next_image)
 
     def _take_up(self, image: ClusterImage) -> None:
-        if not _is_large(self.current(), image):
+        if not _is_large(self.current_image(), image):
             for _ in self.take_up(image):
                 pass
             return

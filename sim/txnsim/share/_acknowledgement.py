@@ -57,7 +57,7 @@ class Acknowledgement:
     settings: SharePartitionSettings
     token: int
     now_ms: int
-    moved: MovedStates = field(default_factory=list)
+    moved_states: MovedStates = field(default_factory=list)
 
     def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
         """Acknowledge the records of one range; do nothing below the start offset."""
@@ -154,7 +154,7 @@ class Acknowledgement:
         state.move(state_after, self.settings, token=self.token)
         if state.state in TERMINAL:
             self.records.delivery_complete_count += state.last_offset - state.first_offset + 1
-        self.moved.append((state, dead_letter_reason))
+        self.moved_states.append((state, dead_letter_reason))
         return None
 
 

@@ -134,18 +134,18 @@ class _Acquisition:
             states = batch.states
             if batch.is_by_offset:
                 states = batch.states_within(read_start, last_offset)
-            available = [state for state in states if state.is_acquirable]
+            available_states = [state for state in states if state.is_acquirable]
             is_throttled = any(
-                state.delivery_count >= least_throttled_delivery_count for state in available
+                state.delivery_count >= least_throttled_delivery_count for state in available_states
             )
             if is_throttled and self.count:
                 return True
             is_batch_within = read_start <= batch.first_offset and batch.last_offset <= last_offset
             is_too_large = self._is_strict and batch.size > self._remaining_count
             if is_batch_within and not batch.is_by_offset and not is_too_large and not is_throttled:
-                for state in available:
+                for state in available_states:
                     self._acquire_state(state)
-            elif available:
+            elif available_states:
                 batch.is_by_offset = True
                 refusal = self._acquire_by_offset(batch, read_start, last_offset)
                 if refusal is not None:

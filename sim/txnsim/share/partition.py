@@ -320,10 +320,10 @@ class SharePartition:
         for batch in batches:
             refusal = acknowledgement.carry_out(batch)
             if refusal is not None:
-                for state, _ in acknowledgement.moved:
+                for state, _ in acknowledgement.moved_states:
                     self._roll_back(state, now_ms)
                 return refusal
-        return self._write_states(_WriteCause.MEMBER, acknowledgement.moved)
+        return self._write_states(_WriteCause.MEMBER, acknowledgement.moved_states)
 
     def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
         """Release the records of a member that is gone; they become available."""

@@ -94,19 +94,19 @@ def lives_of(history: History) -> dict[str, Life]:
     for index, observation in enumerate(history):
         previous_index = last_seen.get(observation.who, -1)
         last_seen[observation.who] = index
-        concerned: Iterable[str | None]
+        concerned_owners: Iterable[str | None]
         match observation:
             case Initialised() | Described() | Began():
-                concerned = (observation.transactional_id,)
+                concerned_owners = (observation.transactional_id,)
             case Added() | Wrote() | SentOffsets() | Ended():
                 transaction = history.transaction_of(observation)
                 owner = None if transaction is None else transaction.transactional_id
-                concerned = {owner, *users.get(observation.producer_id, ())}
+                concerned_owners = {owner, *users.get(observation.producer_id, ())}
             case Aborted():
-                concerned = tuple(lives)
+                concerned_owners = tuple(lives)
             case _:
                 continue  # nothing that ends transactions or takes ids over
-        for owner in concerned:
+        for owner in concerned_owners:
             if owner is not None:
                 lives.setdefault(owner, []).append(_Event(previous_index, index, observation))
     return lives

@@ -94,7 +94,7 @@ async def check_decisions(
 class _DoubtfulVerdict(NamedTuple):
     """A verdict that needs a finding, with what the logs showed when it was given."""
 
-    place: EpochPlace
+    epoch_place: EpochPlace
     verdict: AuditVerdict
     clues: FindingClues
 
@@ -123,8 +123,8 @@ class DecisionCheck:
             ClientError: ``__transaction_state`` can't be read.
         """
         while (horizon_ms := await self._reading.read_round()) is not None:
-            for place, verdict in self._reading.settle(horizon_ms):
-                self._take_verdict(place, verdict)
+            for epoch_place, verdict in self._reading.settle(horizon_ms):
+                self._take_verdict(epoch_place, verdict)
             self.kept_most = max(self.kept_most, self._reading.kept)
         await self._reading.read_tails()
 
@@ -138,8 +138,8 @@ class DecisionCheck:
             problems: What could not be read besides.
         """
         logs = self._reading.logs
-        for place, verdict in self._reading.ledger.finish():
-            self._take_verdict(place, verdict)
+        for epoch_place, verdict in self._reading.ledger.finish():
+            self._take_verdict(epoch_place, verdict)
         for producer_id, partition in sorted(set(hanging) - self._unmarked):
             newest_epoch = logs[partition].newest_epochs.get(producer_id, -1)
             self._doubt(
@@ -156,25 +156,29 @@ class DecisionCheck:
             self._add_finding(doubtful_verdict)
         return self._builder.report({*problems, *self._reading.unread.values()})
 
-    def _take_verdict(self, place: EpochPlace, verdict: AuditVerdict) -> None:
+    def _take_verdict(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
         """Count a verdict, or keep it to the end: what is missing may be unknown by then."""
         if verdict.decision is not None and not verdict.markers:
-            self._unmarked.add((place.producer_id, place.partition))
+            self._unmarked.add((epoch_place.producer_id, epoch_place.partition))
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
-            self._doubt(place, verdict)
+            self._doubt(epoch_place, verdict)
         elif self._builder.count_verdict(verdict):
             self._builder.add(
-                self._finding(_DoubtfulVerdict(place, verdict, self._clues(place, verdict)))
+                self._finding(
+                    _DoubtfulVerdict(epoch_place, verdict, self._clues(epoch_place, verdict))
+                )
             )
 
-    def _doubt(self, place: EpochPlace, verdict: AuditVerdict) -> None:
-        self._doubtful.append(_DoubtfulVerdict(place, verdict, self._clues(place, verdict)))
+    def _doubt(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
+        self._doubtful.append(
+            _DoubtfulVerdict(epoch_place, verdict, self._clues(epoch_place, verdict))
+        )
 
     def _add_finding(self, doubtful_verdict: _DoubtfulVerdict) -> None:
         """Add a finding that was kept to the end, if it still is one."""
-        place, verdict = doubtful_verdict.place, doubtful_verdict.verdict
+        epoch_place, verdict = doubtful_verdict.epoch_place, doubtful_verdict.verdict
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
-            partition_reach, coordinator_reach = self._reading.reaches_of(place)
+            partition_reach, coordinator_reach = self._reading.reaches_of(epoch_place)
             verdict = with_final_reach(
                 verdict, partition_reach=partition_reach, coordinator_reach=coordinator_reach
             )
@@ -183,25 +187,25 @@ class DecisionCheck:
         self._builder.add(self._finding(doubtful_verdict))
 
     def _finding(self, doubtful_verdict: _DoubtfulVerdict) -> DecisionFinding:
-        place, verdict, clues = doubtful_verdict
-        owner = self._reading.owners.get(place.producer_id)
+        epoch_place, verdict, clues = doubtful_verdict
+        owner = self._reading.owners.get(epoch_place.producer_id)
         return finding_of(
             verdict,
-            topic_partition=place.partition,
-            producer_id=place.producer_id,
-            producer_epoch=place.producer_epoch,
+            topic_partition=epoch_place.partition,
+            producer_id=epoch_place.producer_id,
+            producer_epoch=epoch_place.producer_epoch,
             transactional_id=None if owner is None else owner[0],
             clues=clues,
             program=self._program,
         )
 
-    def _clues(self, place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
-        log = self._reading.logs.get(place.partition)
+    def _clues(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
+        log = self._reading.logs.get(epoch_place.partition)
         if log is None:
             return FindingClues()
-        batches = log.batches.get(place.producer_id, [])
-        concerned_records = records_of(verdict, place.producer_epoch, batches)
-        owner = self._reading.owners.get(place.producer_id)
+        batches = log.batches.get(epoch_place.producer_id, [])
+        concerned_records = records_of(verdict, epoch_place.producer_epoch, batches)
+        owner = self._reading.owners.get(epoch_place.producer_id)
         epochs = [] if owner is None else self._reading.coordinators[owner[1]].epochs
         return FindingClues(
             records=concerned_records,
