@@ -299,7 +299,7 @@ class GroupBench:
         joining = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
-            "owned": frozenset(),
+            "owned_partitions": frozenset(),
         }
         values = {
             "group_id": GROUP,

@@ -313,7 +313,7 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
         if segment.is_recovered:
             cut_damage = _cut_before(segment) if is_log_cut else cuts[segment]
             is_log_cut = cut_damage is not None
-            segment = msgspec.structs.replace(segment, is_cut_searched=True, cut=cut_damage)
+            segment = msgspec.structs.replace(segment, is_cut_searched=True, cut_damage=cut_damage)
         examined_segments.append(segment)
     return examined_segments
 

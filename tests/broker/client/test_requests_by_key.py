@@ -201,12 +201,12 @@ async def test_refused_topics_are_reported_in_kafkas_words(
     broker.handlers[ClientApi.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
     lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
-    assert words in str(lookup.failed[partition])
+    assert words in str(lookup.error_by_key[partition])
 
 
 @pytest.mark.parametrize(
     ("error", "group"),
-    [(0, "mapped"), (14, "waiting"), (15, "waiting"), (53, "failed"), (42, "failed")],
+    [(0, "mapped"), (14, "waiting"), (15, "waiting"), (53, "error_by_key"), (42, "error_by_key")],
 )
 async def test_coordinators_are_found_per_id(
     broker: FakeBroker, cluster: Cluster, error: int, group: str

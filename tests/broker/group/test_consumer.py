@@ -695,7 +695,7 @@ def test_topics_that_the_member_may_not_describe_are_left_out() -> None:
 JOIN = {
     "member_epoch": 0,
     "rebalance_timeout_ms": 1,
-    "owned": frozenset(),
+    "owned_partitions": frozenset(),
     "topic_names": (),
 }
 
@@ -722,7 +722,7 @@ JOIN = {
             {**JOIN, "rebalance_timeout_ms": -1},
             "RebalanceTimeoutMs must be provided in first request.",
         ),
-        ({**JOIN, "owned": None}, "TopicPartitions must be empty when (re-)joining."),
+        ({**JOIN, "owned_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
         (
             {**JOIN, "topic_names": None},
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "

@@ -434,7 +434,7 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
 ) -> None:
     sim = cluster.sim
     topic_before = create(
-        sim, "kept", partitions=2, replication_factor=3, configs={"cleanup.policy": "compact"}
+        sim, "kept", partition_count=2, replication_factor=3, configs={"cleanup.policy": "compact"}
     )
     snapshot = sim.snapshot()
     create(sim, "later")

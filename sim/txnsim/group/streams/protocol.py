@@ -524,7 +524,7 @@ class _Heartbeat:
         configured_topology = configure(topology, self._image)
         if isinstance(configured_topology, Rejection):
             return configured_topology
-        self._change_memory(configured=configured_topology)
+        self._change_memory(configured_topology=configured_topology)
         return configured_topology, metadata_hash
 
     def _inputs_changed(self, metadata_hash: int, validated_epoch: int) -> bool:
