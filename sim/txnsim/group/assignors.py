@@ -201,7 +201,7 @@ class _Takers:
         assert least_entry is not None, "a topic has takers"
         return least_entry[2]
 
-    def fewest_partitions(self) -> int:
+    def lowest_partition_count(self) -> int:
         """The smallest number of partitions of any member."""
         return self._first_valid_entry(self._members_by_count)[0]
 
@@ -244,7 +244,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
         for giving_member in sorted(
             target_assignment, key=lambda member_id: -len(target_assignment[member_id])
         ):
-            if len(target_assignment[giving_member]) - takers.fewest_partitions() <= 1:
+            if len(target_assignment[giving_member]) - takers.lowest_partition_count() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
             giver_partitions, has_given = target_assignment[giving_member], False

@@ -383,7 +383,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             member.topic_regex for member in leaving_members if member.topic_regex
         )
         for regex, leaver_count in leavers_by_regex.items():
-            if group.regex_users(regex) == leaver_count and regex in group.resolved:
+            if group.regex_user_count(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
         metadata_hash = group.tally.topics_hash(image, leaving=leaving_members)
         epoch = group.epoch + 1

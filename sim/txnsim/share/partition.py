@@ -509,7 +509,7 @@ class SharePartition:
         return self._records.offset_count
 
     @property
-    def in_flight_batches(self) -> int:
+    def in_flight_batch_count(self) -> int:
         """Number of batches in flight (Kafka's InFlightBatchCount)."""
         return len(self._records)
 

@@ -54,7 +54,7 @@ from txnsim_lab.simulation._curious_client import ASK_KEY, Curious
 from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, MONITOR_ACTOR
 from txnsim_lab.simulation._invariants import violations
 from txnsim_lab.simulation._running_invariants import MomentChecks
-from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim_lab.simulation.guests import Guest, count_commit_markers, end_of, workload_named
 from txnsim_lab.simulation.plan import RUN_NAME, Act, Plan, StepBody, Track, scenario_of
 from txnsim_lab.target.simulated import SimulatedTarget
 
@@ -346,7 +346,7 @@ class _PlayingRun:
             )
         self._findings += [Finding(*violation) for violation in violations(target.cluster)]
         if self._guest is not None:
-            self._guest_commits = commit_markers(target.cluster)
+            self._guest_commits = count_commit_markers(target.cluster)
 
     async def _play_guest(self, workload: Awaitable[object]) -> None:
         """Run the user's coroutine; the whole of it counts as one act."""

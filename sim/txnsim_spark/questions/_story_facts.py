@@ -47,7 +47,7 @@ def facts_of(
         other_partitions=_other_partitions(finding, topic_partition, tables),
         ended_by=_ending_marker(finding, concerned_records, tables),
         last_outcome_is_commit=_outcome_before(first_offset, batches),
-        leader_moves=_leader_moves(topic_partition, first_offset, concerned_records, logs),
+        leader_moves=_count_leader_moves(topic_partition, first_offset, concerned_records, logs),
         is_late_marker=decision is not None
         and decision.completed_ms is not None
         and any(marker.at_ms > decision.completed_ms + SKEW_MS for marker in item.verdict.markers),
@@ -114,7 +114,7 @@ def _outcome_before(first_offset: int | None, batches: Sequence[ProducerBatch]) 
     return outcomes[-1] if outcomes else None
 
 
-def _leader_moves(
+def _count_leader_moves(
     topic_partition: TopicPartition,
     first_offset: int | None,
     concerned_records: RecordsConcerned | None,

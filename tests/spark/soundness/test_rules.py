@@ -30,7 +30,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness._producer_rules import ProducerStates, Row
 from txnsim_spark.soundness._segment_parts import SegmentPart
-from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_continuation_column
+from txnsim_spark.soundness._segment_walk import epoch_and_end_at, examine, with_continuation_column
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import (
     MEANINGS,
@@ -273,9 +273,9 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
     epochs = ((0, 5), (3, 9))
-    assert epoch_at(epochs, 4)[0] == -1
-    assert epoch_at(epochs, 5) == (0, 9)
-    assert epoch_at(epochs, 9)[0] == 3
+    assert epoch_and_end_at(epochs, 4)[0] == -1
+    assert epoch_and_end_at(epochs, 5) == (0, 9)
+    assert epoch_and_end_at(epochs, 9)[0] == 3
 
 
 # Snapshots and indexes of aborted transactions against the log.

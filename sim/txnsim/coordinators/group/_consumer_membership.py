@@ -108,7 +108,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if pace is not None:
             command = await with_names(command, pace)
         member_count = self._members_to_assign(shard, command)
-        partition_count = self._subscribed_partitions(command)
+        partition_count = self._count_subscribed_partitions(command)
         if pace is not None:
             await pace.yield_turn()
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
@@ -140,7 +140,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             ),
         )
 
-    def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
+    def _count_subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Number of partitions of the topics that a heartbeat names."""
         topics = self.image().topics
         existing_topics = topics.keys() & (command.topic_names or ())
