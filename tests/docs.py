@@ -711,7 +711,7 @@ def metrics_page() -> str | None:
             ("Name", "Unit", "Labels", "Meaning", "What to do", "Apache Kafka's JMX name"),
             (
                 (
-                    f"`{m.name}`" + (f", old: `{m.old}`" if m.old else ""),
+                    f"`{m.name}`" + (f", old: `{m.old_name}`" if m.old_name else ""),
                     m.unit,
                     ", ".join(m.labels),
                     _join_lines(m.meaning),

@@ -171,7 +171,7 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
         for metric in METRICS
         if (counts := len(metric.bounds) + 1)
     ]
-    old = {metric.old for metric in METRICS if metric.old is not None}
+    old = {metric.old_name for metric in METRICS if metric.old_name is not None}
     lines = exposition(shown_lines).decode().splitlines(keepends=True)
     text = "".join(line for line in lines if not any(name in line for name in old))
     completed = subprocess.run(

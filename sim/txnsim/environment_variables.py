@@ -69,14 +69,14 @@ def words_of(
     process_variables: Mapping[str, str],
     arguments: Sequence[str],
     *,
-    only: Sequence[str] | None = None,
+    known_options: Sequence[str] | None = None,
 ) -> list[str]:
     """Turns variables into command-line arguments, unless the command line already has the option.
 
     Args:
         process_variables: The variables of the process.
         arguments: The command line, without the program's name.
-        only: The options that the command has; all of ``txnsim serve`` unless given.
+        known_options: The options that the command has; all of ``txnsim serve`` unless given.
 
     Raises:
         ValueError: A value is invalid; the message names the variable.
@@ -87,7 +87,7 @@ def words_of(
         if variable_name not in OPTIONS or not is_given(variable_name, value):
             continue
         flag, words_of_value = OPTIONS[variable_name]
-        if flag not in given_options and (only is None or flag in only):
+        if flag not in given_options and (known_options is None or flag in known_options):
             option_words += words_of_value(variable_name, value)
     return option_words
 

@@ -204,11 +204,11 @@ def append(file: FileIO, data: bytes) -> None:
         OSError: The data can't be written; the error names the file.
     """
     end_position = file.seek(0, 2) if file.seekable() else None
-    unwritten = memoryview(data)
+    unwritten_data = memoryview(data)
     try:
-        while unwritten:
+        while unwritten_data:
             # A disk that is nearly full writes a part; only the returned count shows that.
-            unwritten = unwritten[file.write(unwritten) :]
+            unwritten_data = unwritten_data[file.write(unwritten_data) :]
     except OSError as error:
         if end_position is not None:
             with suppress(OSError):  # a device has no end to cut

@@ -333,13 +333,14 @@ class _ExpressionParser:
     def _literal(self, code: int) -> None:
         may_have_case = code >= 0x80 or chr(code).isalpha()
         literal_text, ignores_case = _char(code), self._flags.ignores_case and may_have_case
-        instructions = len(chr(code).encode("utf-8", "surrogatepass"))
+        instruction_count = len(chr(code).encode("utf-8", "surrogatepass"))
         if ignores_case:
             self._push_part(
-                f"(?i:{literal_text or f'[{_NOTHING}]'})", instructions + _INSTRUCTIONS_OF_RANGE
+                f"(?i:{literal_text or f'[{_NOTHING}]'})",
+                instruction_count + _INSTRUCTIONS_OF_RANGE,
             )
         else:
-            self._push_part(literal_text or f"[{_NOTHING}]", instructions)
+            self._push_part(literal_text or f"[{_NOTHING}]", instruction_count)
 
     def _parenthesis(self) -> None:
         if not self._take_if_next("?"):
@@ -569,16 +570,16 @@ class _ExpressionParser:
     def _push_class(self, members: Sequence[_Members], *, negated: bool = False) -> None:
         class_text = "".join(member.text for member in members) or _NOTHING
         class_text = f"[^{class_text}]" if negated else f"[{class_text}]"
-        instructions = sum(member.instruction_count for member in members)
-        instructions += _INSTRUCTIONS_OF_NEGATION if negated else 0
+        instruction_count = sum(member.instruction_count for member in members)
+        instruction_count += _INSTRUCTIONS_OF_NEGATION if negated else 0
         if self._flags.ignores_case:
             class_text = f"(?i:{class_text})"
-            instructions += _INSTRUCTIONS_OF_RANGE
+            instruction_count += _INSTRUCTIONS_OF_RANGE
             if len(members) > 1 or not members[0].text.startswith("["):
-                instructions += (
+                instruction_count += (
                     sum(member.span for member in members) // _FOLDED_CHARACTERS_PER_INSTRUCTION
                 )
-        self._push_part(class_text, instructions)
+        self._push_part(class_text, instruction_count)
 
 
 def _ascii_class(members: str, *, negated: bool) -> _Members:

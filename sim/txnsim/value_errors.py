@@ -175,9 +175,9 @@ def _mistake_text(value_given: object, target_type: Any, fallback_text: str) -> 
     ]
     if None in type_words:
         return _complaint_text(fallback_text)
-    bound = _BOUND_MESSAGE.match(fallback_text)
-    if bound is not None:
-        return f"expected {type_words[0]} {bound[1]}, found {in_short(value_given)}"
+    bound_match = _BOUND_MESSAGE.match(fallback_text)
+    if bound_match is not None:
+        return f"expected {type_words[0]} {bound_match[1]}, found {in_short(value_given)}"
     expected = " or ".join(dict.fromkeys(filter(None, type_words)))
     return f"expected {expected}, found {in_short(value_given)}"
 

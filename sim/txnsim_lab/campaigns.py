@@ -232,16 +232,18 @@ def campaign(
 
 
 def on_this_machine(
-    options: SimulationOptions, *, jobs: int, cpu_s: float
+    options: SimulationOptions, *, process_count: int, cpu_s: float
 ) -> tuple[PlaySeeds, ExamineSeeds]:
     """Make functions that play and examine seeds in processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[ResultRow]:
         seeds = (seed for seed_range in ranges for seed in seed_range)
-        yield from in_pool(partial(result_row, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
+        yield from in_pool(
+            partial(result_row, options=options, cpu_s=cpu_s), seeds, process_count=process_count
+        )
 
     return play, lambda seeds: in_pool(
-        partial(_examine_seed, options), seeds, jobs=jobs, chunk_size=1
+        partial(_examine_seed, options), seeds, process_count=process_count, chunk_size=1
     )
 
 
@@ -454,13 +456,13 @@ class CampaignFolder:
             BadInputError: A seed is in two files.
         """
         rows_by_kind: dict[tuple[str, ...], list[ResultRow]] = {}
-        totals = Counter[str]()
+        total_counts = Counter[str]()
         cells: set[CoverageCell] = set()
         number_columns = ("virtual_ms", "cpu_ms", "committed")
         for row in self.read_rows(
             ("seed", "verdict", "anomalies", "causes", *number_columns, "places")
         ):
-            totals.update(
+            total_counts.update(
                 {
                     row["verdict"]: 1,
                     **{column_name: row[column_name] for column_name in number_columns},
@@ -471,13 +473,14 @@ class CampaignFolder:
                 rows_by_kind.setdefault(finding_kind(row), []).append(row)
         return CampaignSummary(
             seeds=sum(
-                totals[verdict] for verdict in (HEALTHY_VERDICT, FOUND_VERDICT, FAILED_VERDICT)
+                total_counts[verdict]
+                for verdict in (HEALTHY_VERDICT, FOUND_VERDICT, FAILED_VERDICT)
             ),
-            found=totals[FOUND_VERDICT],
-            failed=totals[FAILED_VERDICT],
-            virtual_ms=totals["virtual_ms"],
-            cpu_ms=totals["cpu_ms"],
-            committed=totals["committed"],
+            found=total_counts[FOUND_VERDICT],
+            failed=total_counts[FAILED_VERDICT],
+            virtual_ms=total_counts["virtual_ms"],
+            cpu_ms=total_counts["cpu_ms"],
+            committed=total_counts["committed"],
             places=len(cells),
             firsts=tuple(
                 FirstSeed(

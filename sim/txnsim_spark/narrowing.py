@@ -60,26 +60,26 @@ class RowBounds(msgspec.Struct, frozen=True, kw_only=True):
     time_min_ms: int | None = None
     time_max_ms: int | None = None
 
-    def both(self, other: RowBounds) -> RowBounds:
+    def both(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within both."""
         return RowBounds(
-            topics=_common(self.topics, other.topics),
-            partitions=_common(self.partitions, other.partitions),
-            offset_min=_largest(self.offset_min, other.offset_min),
-            offset_max=_smallest(self.offset_max, other.offset_max),
-            time_min_ms=_largest(self.time_min_ms, other.time_min_ms),
-            time_max_ms=_smallest(self.time_max_ms, other.time_max_ms),
+            topics=_common(self.topics, other_bounds.topics),
+            partitions=_common(self.partitions, other_bounds.partitions),
+            offset_min=_largest(self.offset_min, other_bounds.offset_min),
+            offset_max=_smallest(self.offset_max, other_bounds.offset_max),
+            time_min_ms=_largest(self.time_min_ms, other_bounds.time_min_ms),
+            time_max_ms=_smallest(self.time_max_ms, other_bounds.time_max_ms),
         )
 
-    def either(self, other: RowBounds) -> RowBounds:
+    def either(self, other_bounds: RowBounds) -> RowBounds:
         """The bounds of rows that are within one of them, or both."""
         return RowBounds(
-            topics=_union(self.topics, other.topics),
-            partitions=_union(self.partitions, other.partitions),
-            offset_min=_if_both(min, self.offset_min, other.offset_min),
-            offset_max=_if_both(max, self.offset_max, other.offset_max),
-            time_min_ms=_if_both(min, self.time_min_ms, other.time_min_ms),
-            time_max_ms=_if_both(max, self.time_max_ms, other.time_max_ms),
+            topics=_union(self.topics, other_bounds.topics),
+            partitions=_union(self.partitions, other_bounds.partitions),
+            offset_min=_if_both(min, self.offset_min, other_bounds.offset_min),
+            offset_max=_if_both(max, self.offset_max, other_bounds.offset_max),
+            time_min_ms=_if_both(min, self.time_min_ms, other_bounds.time_min_ms),
+            time_max_ms=_if_both(max, self.time_max_ms, other_bounds.time_max_ms),
         )
 
 
@@ -90,9 +90,10 @@ class TableNeed(msgspec.Struct, frozen=True, kw_only=True):
     """None for all of them."""
     bounds: RowBounds
 
-    def either(self, other: TableNeed) -> TableNeed:
+    def either(self, other_need: TableNeed) -> TableNeed:
         return TableNeed(
-            columns=_union(self.columns, other.columns), bounds=self.bounds.either(other.bounds)
+            columns=_union(self.columns, other_need.columns),
+            bounds=self.bounds.either(other_need.bounds),
         )
 
 
@@ -120,20 +121,22 @@ def query_logs(
     """
     table_names, view_names = _names_in(query)
     views = {name: VIEWS[name] for name in VIEWS if name in view_names}
-    whole = {table: log_table(spark, table, paths, options) for table in table_names}
-    create_views(whole, spark, views)
+    whole_tables = {table: log_table(spark, table, paths, options) for table in table_names}
+    create_views(whole_tables, spark, views)
     rows = spark.sql(query)
     narrowed = {}
-    for table, need in _needs_of(rows).items():
-        bounds = _options_of(table, need.bounds, paths, options)
-        if bounds or need.columns is not None:
-            on_narrowing(_narrowing_text(table, need, bounds))
-            narrowed[table] = log_table(spark, table, paths, {**options, **bounds}, need.columns)
+    for table, table_need in _needs_of(rows).items():
+        bounds = _options_of(table, table_need.bounds, paths, options)
+        if bounds or table_need.columns is not None:
+            on_narrowing(_narrowing_text(table, table_need, bounds))
+            narrowed[table] = log_table(
+                spark, table, paths, {**options, **bounds}, table_need.columns
+            )
     if not narrowed:
         return rows
     create_views(narrowed, spark, views)
     rows = spark.sql(query)
-    create_views(whole, spark, views)  # later queries find whole tables
+    create_views(whole_tables, spark, views)  # later queries find whole tables
     return rows
 
 
@@ -142,15 +145,19 @@ def _names_in(query: str) -> tuple[list[str], set[str]]:
     names: set[str] = set()
     texts = [query]
     while texts:
-        words = set(re.findall(r"\w+", texts.pop().lower()))
-        new_views = (words & VIEWS.keys()) - names
-        names |= words
+        query_words = set(re.findall(r"\w+", texts.pop().lower()))
+        new_views = (query_words & VIEWS.keys()) - names
+        names |= query_words
         texts += [VIEWS[name] for name in new_views]
     return [table for table in TABLES if f"{TABLE_PREFIX}{table}" in names], names & VIEWS.keys()
 
 
-def _narrowing_text(table: str, need: TableNeed, options: Mapping[str, str]) -> str:
-    columns = "all columns" if need.columns is None else ", ".join(sorted(need.columns)) or "counts"
+def _narrowing_text(table: str, table_need: TableNeed, options: Mapping[str, str]) -> str:
+    columns = (
+        "all columns"
+        if table_need.columns is None
+        else ", ".join(sorted(table_need.columns)) or "counts"
+    )
     bounds = "".join(f"; {name}={value}" for name, value in options.items())
     return f"{TABLE_PREFIX}{table}: reads {columns}{bounds}"
 
@@ -163,42 +170,46 @@ def _needs_of(rows: DataFrame) -> dict[str, TableNeed]:
     java_rows = getattr(rows, "_jdf", None)
     if java_rows is None:
         return {}
-    needs: dict[str, TableNeed] = {}
-    for table, need in _scans_below(java_rows.queryExecution().optimizedPlan(), ()):
-        needs[table] = need if table not in needs else needs[table].either(need)
-    return needs
+    need_by_table: dict[str, TableNeed] = {}
+    for table, table_need in _scans_below(java_rows.queryExecution().optimizedPlan(), ()):
+        need_by_table[table] = (
+            table_need if table not in need_by_table else need_by_table[table].either(table_need)
+        )
+    return need_by_table
 
 
-def _scans_below(node: Any, above: Sequence[Any]) -> Iterator[tuple[str, TableNeed]]:
+def _scans_below(node: Any, nodes_above: Sequence[Any]) -> Iterator[tuple[str, TableNeed]]:
     """The scans of ``kafka_log`` in a plan, and in the plans of its subqueries.
 
     Args:
         node: A node of the plan.
-        above: The nodes above it, up to and with the first one that is no filter.
+        nodes_above: The nodes above it, up to and with the first one that is no filter.
     """
     kind = _kind(node)
     if kind == "DataSourceV2ScanRelation":
         relation = node.relation()
         if relation.table().name() == FORMAT:
             table = relation.options().get("table") or "batches"
-            yield table, _need_of_scan(table, above)
+            yield table, _need_of_scan(table, nodes_above)
     for subquery in _items(node.subqueries()):
         yield from _scans_below(subquery, ())
-    above_children = (*above, node) if kind == "Filter" else (node,)
+    above_children = (*nodes_above, node) if kind == "Filter" else (node,)
     for child in _items(node.children()):
         yield from _scans_below(child, above_children)
 
 
-def _need_of_scan(table: str, above: Sequence[Any]) -> TableNeed:
+def _need_of_scan(table: str, nodes_above: Sequence[Any]) -> TableNeed:
     """What a scan is wanted for, by the filters above it and the node above these."""
     bounds = RowBounds()
-    for node in above:
+    for node in nodes_above:
         if _kind(node) == "Filter":
             bounds = bounds.both(_bounds_of(table, node.condition()))
     columns: frozenset[str] | None = None
-    if above and _kind(above[0]) in ("Project", "Aggregate"):
+    if nodes_above and _kind(nodes_above[0]) in ("Project", "Aggregate"):
         names = {
-            attribute.name() for node in above for attribute in _items(node.references().toSeq())
+            attribute.name()
+            for node in nodes_above
+            for attribute in _items(node.references().toSeq())
         }
         columns = frozenset(names) & {column.name for column in TABLES[table].columns}
     return TableNeed(columns=columns, bounds=bounds)
@@ -310,22 +321,22 @@ def _options_of_places(bounds: RowBounds, paths: Sequence[Path]) -> dict[str, st
     has_offsets = bounds.offset_min is not None or bounds.offset_max is not None
     if not has_names and not has_offsets:
         return {}
-    places = {
+    topic_partitions = {
         (replica.topic, replica.partition)
         for replica in replicas_in(paths)
         if (bounds.topics is None or replica.topic in bounds.topics)
         and (bounds.partitions is None or replica.partition in bounds.partitions)
     }
-    if not places:
+    if not topic_partitions:
         return {}
     options: dict[str, str] = {}
     if bounds.topics is not None:
-        options["topics"] = ",".join(sorted({topic for topic, _ in places}))
+        options["topics"] = ",".join(sorted({topic for topic, _ in topic_partitions}))
     if bounds.partitions is not None:
         options["partitions"] = ",".join(
-            str(number) for number in sorted({number for _, number in places})
+            str(number) for number in sorted({number for _, number in topic_partitions})
         )
-    if len(places) > PARTITIONS_MAX:
+    if len(topic_partitions) > PARTITIONS_MAX:
         return options
     for name, offset in (
         (STARTING_OFFSETS, bounds.offset_min),
@@ -333,7 +344,7 @@ def _options_of_places(bounds: RowBounds, paths: Sequence[Path]) -> dict[str, st
     ):
         if offset is not None and offset >= 0:
             offsets: defaultdict[str, dict[str, int]] = defaultdict(dict)
-            for topic, number in sorted(places):
+            for topic, number in sorted(topic_partitions):
                 offsets[topic][str(number)] = offset
             options[name] = json.dumps(offsets)
     return options

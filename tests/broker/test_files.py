@@ -419,7 +419,7 @@ def test_an_option_wins_over_its_variable() -> None:
 
 def test_only_what_a_command_has_options_for() -> None:
     variables = {"TXNSIM_BROKERS": "2", "TXNSIM_PORT": "0"}
-    assert words_of(variables, ["practise"], only=("--port",)) == ["--port", "0"]
+    assert words_of(variables, ["practise"], known_options=("--port",)) == ["--port", "0"]
 
 
 def test_a_value_that_is_none_is_refused() -> None:

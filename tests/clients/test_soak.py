@@ -110,7 +110,7 @@ def _unfinished(sim: SimCluster) -> int:
     unfinished = connections + len(tasks)
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
-        unfinished += snapshot.pending_markers + snapshot.completions_waiting
+        unfinished += snapshot.pending_marker_count + snapshot.completions_waiting
         unfinished += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
     return unfinished
 

@@ -273,7 +273,7 @@ def compared_cases(
             ]
             if not cases_left:
                 continue
-            cases_left.sort(key=lambda case: case.alone)  # as they are played
+            cases_left.sort(key=lambda case: case.plays_alone)  # as they are played
             with sides(config, transaction_version) as addresses:
                 for handful_start in range(0, len(cases_left), HANDFUL):
                     handful = cases_left[handful_start : handful_start + HANDFUL]

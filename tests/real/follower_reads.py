@@ -173,7 +173,9 @@ async def _ask(
         min_bytes=1,
         max_bytes=1 << 20,
         isolation_level=isolation,
-        topics=per_topic("FetchTopic", partitions, lambda _: row, called="topic", topic_ids=ids),
+        topics=per_topic(
+            "FetchTopic", partitions, lambda _: row, name_field="topic", topic_ids=ids
+        ),
         forgotten_topics_data=(),
         session_id=session[0],
         session_epoch=session[1],

@@ -98,7 +98,7 @@ class Crowd:
         joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
         owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
         request = consumer_group_heartbeat(
-            GROUP, member, joining=joining, owned=None if epoch == _LEAVES else owned
+            GROUP, member, joining=joining, owned_partitions=None if epoch == _LEAVES else owned
         )
         try:
             answer = await coordinator.ask(request)

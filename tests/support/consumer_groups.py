@@ -102,7 +102,7 @@ class ConsumerDriver:
     def join(self, member_id: str, *topics: str, **more: object) -> HeartbeatReply | Rejection:
         """Send a heartbeat that joins."""
         names = {} if "topic_regex" in more and not topics else {"topic_names": topics}
-        values = {"rebalance_timeout_ms": 60_000, "owned": frozenset(), **names, **more}
+        values = {"rebalance_timeout_ms": 60_000, "owned_partitions": frozenset(), **names, **more}
         return self.beat(member_id, 0, **values)
 
     def require_reply(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:

@@ -246,7 +246,7 @@ class CoordinatorBench:
             send_markers=self._send_markers,
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate,
-            partitions=partitions,
+            partition_count=partitions,
             release_rules=rules,
         )
         self.level = transaction_version

@@ -209,7 +209,7 @@ class GroupBench:
             tracer=env.tracer,
             share_coordinators=self.shares,
             latest_offset=self._latest_offset,
-            partitions=partitions,
+            partition_count=partitions,
         )
         self.epoch = 0
         self.groups.is_running = True
@@ -299,7 +299,7 @@ class GroupBench:
         joining = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
-            "owned": frozenset(),
+            "owned_partitions": frozenset(),
         }
         values = {
             "group_id": GROUP,

@@ -69,18 +69,18 @@ def _joined_in_steps(
     """Run the steps, and join the small pieces that they add: a ``bytes`` object takes more memory
     than the few bytes in it.
     """
-    joined_pieces = counted_pieces = total_bytes = 0
+    joined_count = counted_count = total_bytes = 0
     for elements in encoding_steps:
-        total_bytes += sum(map(len, pieces[counted_pieces:]))
+        total_bytes += sum(map(len, pieces[counted_count:]))
         if total_bytes > max_bytes:
             raise AnswerTooLargeError(f"the answer has more than {max_bytes:,} bytes")
         yield elements
-        if len(pieces) - joined_pieces >= JOINED_PIECES:
-            pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
-            joined_pieces = len(pieces)
-        counted_pieces = len(pieces)
-    if joined_pieces:
-        pieces[joined_pieces:] = join_pieces(pieces[joined_pieces:])
+        if len(pieces) - joined_count >= JOINED_PIECES:
+            pieces[joined_count:] = join_pieces(pieces[joined_count:])
+            joined_count = len(pieces)
+        counted_count = len(pieces)
+    if joined_count:
+        pieces[joined_count:] = join_pieces(pieces[joined_count:])
 
 
 def join_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:

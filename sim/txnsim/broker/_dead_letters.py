@@ -147,21 +147,21 @@ class DeadLetters:
         """
         offset, letter_index = letters[0].first_offset, 0
         while letter_index < len(letters):
-            remaining = letters[letter_index:]
-            copied_records = _CopiedRecords({}, remaining[-1].last_offset)
+            remaining_letters = letters[letter_index:]
+            copied_records = _CopiedRecords({}, remaining_letters[-1].last_offset)
             if self._configs(group_id).copies_records:
                 copied_records = await self._read_source_records(
-                    group_id, source, remaining, offset, pace
+                    group_id, source, remaining_letters, offset, pace
                 )
             pieces, last_offset = await self._letter_records(
-                group_id, source, remaining, offset, copied_records, pace
+                group_id, source, remaining_letters, offset, copied_records, pace
             )
             is_written = await self._write_batch(group_id, source.partition, pieces)
             if is_written:
                 self.meter.letters_written += len(pieces)
             else:
                 self.meter.letters_failed += 1
-            for letter in remaining:
+            for letter in remaining_letters:
                 if (letter.last_offset if is_written else letter.first_offset) > last_offset:
                     break
                 on_written(letter)
@@ -234,15 +234,15 @@ class DeadLetters:
             base_sequence=-1,
             records_count=len(pieces),
         )
-        attempts = 0
+        attempt_count = 0
         while self.can_send(group_id):
             error = await self._send_letters(group_id, partition_index, batch)
             if not error:
                 return True
-            attempts += 1
-            if error not in _RETRIED or attempts >= ATTEMPTS:
+            attempt_count += 1
+            if error not in _RETRIED or attempt_count >= ATTEMPTS:
                 return False
-            pause_ms = BACKOFF_MS * 2**attempts * self._draw(1 - JITTER, 1 + JITTER)
+            pause_ms = BACKOFF_MS * 2**attempt_count * self._draw(1 - JITTER, 1 + JITTER)
             await self._pause(int(min(pause_ms, BACKOFF_MAX_MS)))
         return False
 

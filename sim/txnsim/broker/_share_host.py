@@ -47,7 +47,7 @@ class ShareHost(CoordinatorHost):
         deletions: Deletions,
         loading: CoordinatorLoading,
         fault_points: BrokerFaultPoints,
-        partitions: int | None = None,
+        partition_count: int | None = None,
     ) -> None:
         super().__init__(
             topic=SHARE_STATE_TOPIC,
@@ -62,7 +62,7 @@ class ShareHost(CoordinatorHost):
         self._settings = settings
         self._rules = release_rules
         self._deletions = deletions
-        self._partitions = partitions
+        self._partitions = partition_count
         self._timers = timer_gate(fault_points)
         self._jobs: dict[str, TimerHandle] = {}
         self._started_ms: int | None = None
@@ -86,7 +86,7 @@ class ShareHost(CoordinatorHost):
             log=self,
             image=lambda: self._replicas.image,
             delete_records=self._delete_records,
-            partitions=self._partitions,
+            partition_count=self._partitions,
         )
         self._start_jobs()
         return self._made

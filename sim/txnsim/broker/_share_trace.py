@@ -115,10 +115,12 @@ class ShareTrace:
         self,
         led_share: LedShare,
         batches: Iterable[StateBatch],
-        **why: str,
+        **reason_fields: str,
     ) -> None:
         if self._tracer.on:
-            self._emit_event("share.release", led_share, {"batches": _batch_texts(batches), **why})
+            self._emit_event(
+                "share.release", led_share, {"batches": _batch_texts(batches), **reason_fields}
+            )
 
     def trace_persisting(
         self,

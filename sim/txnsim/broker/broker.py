@@ -125,7 +125,7 @@ class Broker:
         self._intake = ImageIntake(
             broker_id=broker_id,
             fault_points=self.fault_points,
-            current=lambda: self.image,
+            current_image=lambda: self.image,
             take_up=self.apply_in_steps,
             clock=environment.clock,
         )
@@ -247,7 +247,7 @@ class Broker:
             fault_points=self.fault_points,
             share_coordinators=lambda: self.share_persister,
             latest_offset=self._latest_offset,
-            partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
+            partition_count=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.coordinator = TransactionCoordinator(
             broker_id=self.broker_id,
@@ -259,7 +259,7 @@ class Broker:
             send_markers=self.peers.write_txn_markers,
             leader_of=self._leader_of,
             allocate_producer_ids=self._allocate_producer_ids,
-            partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
+            partition_count=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
             timers=self._timers,
             release_rules=self.release.rules,
         )
@@ -278,7 +278,7 @@ class Broker:
             deletions=self.deletions,
             loading=self.loading,
             fault_points=self.fault_points,
-            partitions=_partitions_of(self.metadata.image, SHARE_STATE_TOPIC),
+            partition_count=_partitions_of(self.metadata.image, SHARE_STATE_TOPIC),
         )
         self.share_persister = SharePersister(
             peers=self.peers,
@@ -335,7 +335,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             slot_count=self.metadata.settings.max_incremental_fetch_session_cache_slots,
             draw_number=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
-            partitions=self.metadata.settings.fetch_session_partitions_max,
+            partition_count=self.metadata.settings.fetch_session_partitions_max,
         )
 
     # Life

@@ -365,7 +365,7 @@ class GroupHost(CoordinatorHost):
         fault_points: BrokerFaultPoints,
         share_coordinators: Callable[[], SharePersister],
         latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
-        partitions: int | None = None,
+        partition_count: int | None = None,
     ) -> None:
         super().__init__(
             topic=CONSUMER_OFFSETS_TOPIC,
@@ -378,7 +378,7 @@ class GroupHost(CoordinatorHost):
         self._broker_id = broker_id
         self._environment = environment
         self._rules = release_rules
-        self._partitions = partitions
+        self._partitions = partition_count
         self._static_settings = settings()
         self._is_running = False
         self._made: GroupCoordinator | None = None
@@ -414,7 +414,7 @@ class GroupHost(CoordinatorHost):
             image=lambda: replicas.image,
             new_id=lambda: str(new_id()),
             new_short_id=lambda: short_id(new_id),
-            partitions=self._partitions,
+            partition_count=self._partitions,
             tracer=environment.tracer,
             share_coordinators=self._share_coordinators(),
             latest_offset=self._latest_offset,

@@ -224,7 +224,10 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         if stands_at >= log.high_watermark:
             return ()
         client_ids = set()
-        for operation in (*self.purgatory.parked.get(topic_partition, ()), *self.purgatory.wide):
+        for operation in (
+            *self.purgatory.parked.get(topic_partition, ()),
+            *self.purgatory.wide_operations,
+        ):
             enough_check = operation.check
             if isinstance(enough_check, _EnoughBytes) and enough_check.is_held_at(
                 topic_partition, stands_at

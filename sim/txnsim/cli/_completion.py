@@ -28,7 +28,7 @@ class Level(NamedTuple):
     choices: Mapping[str, tuple[str, ...]]
     """Option -> its choices, for options that have choices."""
     takes_value: tuple[str, ...]
-    words: tuple[str, ...]
+    argument_choices: tuple[str, ...]
     """Choices of its first argument."""
 
 
@@ -86,9 +86,9 @@ def _with_argument_words(level_by_path: Mapping[str, Level]) -> dict[str, Level]
         **level_by_path,
         "faults arm": arm_level._replace(choices=arm_choices),
         **{
-            path: level_by_path[path]._replace(words=words)
+            path: level_by_path[path]._replace(argument_choices=argument_choices)
             for table in tables()
-            for path, words in table.words().items()
+            for path, argument_choices in table.words().items()
         },
     }
 
@@ -168,7 +168,7 @@ def _bash_script(level_by_path: Mapping[str, Level]) -> str:
     script_lines += ["  esac", '  case "$path" in']
     for path, level in level_by_path.items():
         path_prefix = f" {path}" if path else ""
-        words = " ".join((*level.commands, *level.words, *level.options))
+        words = " ".join((*level.commands, *level.argument_choices, *level.options))
         script_lines.append(
             f"    '{path_prefix}') COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;"
         )
@@ -188,9 +188,9 @@ def _fish_script(level_by_path: Mapping[str, Level]) -> str:
             script_lines.append(
                 f"complete -c txnsim {path_condition} -f -a '{command_name}' -d '{help_line}'"
             )
-        if level.words:
+        if level.argument_choices:
             script_lines.append(
-                f"complete -c txnsim {path_condition} -f -a '{' '.join(level.words)}'"
+                f"complete -c txnsim {path_condition} -f -a '{' '.join(level.argument_choices)}'"
             )
         for option, help_line in level.options.items():
             option_choices = level.choices.get(option, ())

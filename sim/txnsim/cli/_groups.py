@@ -283,8 +283,8 @@ def _beginning_sentences(group: GroupDescription) -> Iterator[str]:
 
 def _reset_command(group_id: str, topic: str) -> ShellText:
     options = (*option("--topic", topic), "--to-earliest")
-    words = arguments(group_id, options=options)
-    return command_line("txnsim", "groups", "offsets", "reset", *words)
+    reset_arguments = arguments(group_id, options=options)
+    return command_line("txnsim", "groups", "offsets", "reset", *reset_arguments)
 
 
 def _table_or_text(text_if_empty: str, columns: Columns[Any], rows: Sequence[Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
     except WrongPropertyError as error:
         entry = error.entry
         raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
-    return properties_read.settings, properties_read.bootstrap, properties_read.ignored
+    return properties_read.settings, properties_read.bootstrap, properties_read.ignored_names
 
 
 def bootstrap_of(option: str | None) -> str:

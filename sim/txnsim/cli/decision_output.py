@@ -61,10 +61,10 @@ def _summary(report: DecisionReport) -> str:
         f"findings: {len(report.findings)}",
     ]
     if report.known_percent is not None:
-        since = (
+        since_text = (
             "" if report.known_since_ms is None else f", since {time_text(report.known_since_ms)}"
         )
-        parts.append(f"could be judged: {report.known_percent:g} %{since}")
+        parts.append(f"could be judged: {report.known_percent:g} %{since_text}")
     return "; ".join(parts) + "."
 
 
@@ -72,13 +72,13 @@ def _lines_of(finding: DecisionFinding) -> Iterator[str]:
     from txnsim.text import printable, time_text
     from txnsim.txn.decision_report import STATE_WORDS
 
-    who = (
+    producer_text = (
         f"producer {finding.producer_id} epoch {finding.producer_epoch}"
         if finding.transactional_id is None
         else f"{printable(finding.transactional_id)} (producer {finding.producer_id} epoch"
         f" {finding.producer_epoch})"
     )
-    yield f"{finding.topic}-{finding.partition}: {STATE_WORDS[finding.state]}: {who}"
+    yield f"{finding.topic}-{finding.partition}: {STATE_WORDS[finding.state]}: {producer_text}"
     yield f"id {finding.id}"
     if finding.decision is not None:
         yield (

@@ -98,7 +98,7 @@ def _leave_out_conveniences() -> None:
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    return next((word for word in arguments if not word.startswith("-")), None)
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def _command_row(command_name: str) -> tuple[str, str]:
@@ -221,7 +221,7 @@ def _run_command(module: ModuleType, args: argparse.Namespace) -> int:
         from txnsim.cli.progress import stop_sentence
 
         sentence = stop_sentence()
-        TERMINAL.fail(sentence.removeprefix("txnsim: "), shown=sentence)
+        TERMINAL.fail(sentence.removeprefix("txnsim: "), shown_text=sentence)
         _print_failure(args, INTERRUPTED_STATUS)
         return INTERRUPTED_STATUS
     except BrokenPipeError:

@@ -193,17 +193,17 @@ class Terminal:
     def complain(self, error: Exception | str) -> None:
         """Print an error in the common form: wrong arguments, a missing extra, or a bad file."""
         text = self.error_text(error)
-        self.fail(text, shown=f"txnsim: {text}")
+        self.fail(text, shown_text=f"txnsim: {text}")
 
-    def fail(self, text: str, *, shown: str | None = None) -> None:
+    def fail(self, text: str, *, shown_text: str | None = None) -> None:
         """Print why a command failed, and keep it for ``{"error": …}``.
 
         Args:
             text: The reason.
-            shown: The text to print, if it differs from ``text``.
+            shown_text: The text to print, if it differs from ``text``.
         """
         self.failure = text
-        self.warn(text if shown is None else shown)
+        self.warn(text if shown_text is None else shown_text)
 
     @staticmethod
     def error_text(error: Exception | str) -> str:

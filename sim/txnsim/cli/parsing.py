@@ -237,11 +237,11 @@ class CommandParser(argparse.ArgumentParser):
     def _own_options(self) -> Iterator[str]:
         """Options of this level: those before a command, or before ``--``."""
         commands = [command_name for command_name, _ in self._branches()]
-        for word in self._given:
-            if word == "--" or word in commands:
+        for argument in self._given:
+            if argument == "--" or argument in commands:
                 return
-            if word.startswith("--"):
-                yield word.partition("=")[0]
+            if argument.startswith("--"):
+                yield argument.partition("=")[0]
 
     def _branches(self) -> Iterator[tuple[str, argparse.ArgumentParser]]:
         for action in self._actions:

@@ -39,16 +39,16 @@ class Progress:
     def done_count(self) -> int:
         return self._done
 
-    def advance(self, done_count: int, item: str = "", tally: str = "") -> None:
+    def advance(self, done_count: int, item: str = "", tally_text: str = "") -> None:
         """Show the progress.
 
         Args:
             done_count: The number done so far.
             item: The last one, shown if each item gets a line.
-            tally: A summary of all results so far.
+            tally_text: A summary of all results so far.
         """
         self.count(done_count)
-        text = f"{self}, {tally}" if tally else str(self)
+        text = f"{self}, {tally_text}" if tally_text else str(self)
         is_terminal = TERMINAL.may_move_cursor()
         if item and (is_terminal or self._names_each):
             text = f"{text}: {item}"

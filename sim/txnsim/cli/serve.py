@@ -250,16 +250,16 @@ def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
     )
 
 
-def serve(words: Sequence[str], *, prepare: Prepare) -> int:
+def serve(arguments: Sequence[str], *, prepare: Prepare) -> int:
     """Serve with these arguments until SIGINT or SIGTERM; returns the exit status.
 
     Args:
-        words: Arguments of ``txnsim serve``.
+        arguments: Arguments of ``txnsim serve``.
         prepare: Called once the brokers are up, with the control port's address.
     """
     parser = CommandParser(prog="txnsim serve")
     add_arguments(parser)
-    args = parser.parse_args(words)
+    args = parser.parse_args(arguments)
     args.prepare = prepare
     return run(args)
 
@@ -323,7 +323,7 @@ def with_variables(
     after_command = (
         next(i for i, argument in enumerate(arguments) if not argument.startswith("-")) + 1
     )
-    variable_words = words_of(os.environ, arguments, only=variable_names)
+    variable_words = words_of(os.environ, arguments, known_options=variable_names)
     return [*arguments[:after_command], *variable_words, *arguments[after_command:]]
 
 
@@ -680,7 +680,7 @@ def announce(
     settings = cluster.options.settings
     for line in (
         *_bound_lines(settings),
-        *changed_defaults(settings, is_secured=is_secured, brokers=broker_count),
+        *changed_defaults(settings, is_secured=is_secured, broker_count=broker_count),
     ):
         TERMINAL.line(f"  {line}")
     TERMINAL.line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
@@ -741,13 +741,15 @@ def _bound_lines(settings: Settings) -> list[str]:
 
 
 def changed_defaults(
-    settings: Settings, *, is_secured: bool = False, brokers: int | None = None
+    settings: Settings, *, is_secured: bool = False, broker_count: int | None = None
 ) -> list[str]:
     """One line for each Kafka default that this cluster changes, with the reason; without settings
     of listeners, users and rights. If the number of brokers is given, also how it changes the
     replicas of coordinators' topics.
     """
-    replica_lines = [] if brokers is None else _coordinator_replica_lines(settings, brokers)
+    replica_lines = (
+        [] if broker_count is None else _coordinator_replica_lines(settings, broker_count)
+    )
     changed_lines = []
     for setting_name, documentation in settings_module.documentation().items():
         value = getattr(settings, setting_name)

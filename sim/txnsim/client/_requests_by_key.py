@@ -32,7 +32,7 @@ class KeyLookup(msgspec.Struct, Generic[K], kw_only=True):
     """
 
     mapped: dict[K, int] = {}
-    failed: dict[K, ClientError] = {}
+    error_by_key: dict[K, ClientError] = {}
     waiting: dict[K, ErrorCode] = {}
 
 
@@ -40,7 +40,7 @@ class KeyedResponse(msgspec.Struct, Generic[K, V], kw_only=True):
     """A broker's answer by key; an unmentioned key goes to the same broker again."""
 
     completed: dict[K, V] = {}
-    failed: dict[K, ClientError] = {}
+    error_by_key: dict[K, ClientError] = {}
     unmapped: dict[K, ErrorCode] = {}
     """Keys whose broker must be looked up again."""
     waiting: dict[K, ErrorCode] = {}
@@ -120,7 +120,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
 
     def take_lookup(self, lookup: KeyLookup[K]) -> None:
         self._brokers.update(lookup.mapped)
-        self._outcomes.update(lookup.failed)
+        self._outcomes.update(lookup.error_by_key)
         self._reasons.update(
             (key, code_name(error_code)) for key, error_code in lookup.waiting.items()
         )
@@ -160,7 +160,7 @@ class _KeyRun(msgspec.Struct, Generic[K, V], eq=False):
         match response:
             case KeyedResponse():
                 self._outcomes.update(response.completed)
-                self._outcomes.update(response.failed)
+                self._outcomes.update(response.error_by_key)
                 for key, error_code in (*response.unmapped.items(), *response.waiting.items()):
                     self._reasons[key] = code_name(error_code)
                     if error_code in _UNSAID:
@@ -193,7 +193,7 @@ async def look_up_leaders(
         if not error_number and partition_view is not None:
             error_number = partition_view.error
         if error_number and error_number not in RETRIED_TOPIC_ERRORS:
-            lookup.failed[partition] = ClientError(
+            lookup.error_by_key[partition] = ClientError(
                 _lookup_failure(partition, error_number), error=ErrorCode(error_number)
             )
         elif not error_number and partition_view is not None and partition_view.leader_id >= 0:
@@ -230,13 +230,13 @@ async def look_up_coordinators(
             case ErrorCode.coordinator_not_available | ErrorCode.coordinator_load_in_progress:
                 lookup.waiting[key] = ErrorCode(error_number)
             case ErrorCode.transactional_id_authorization_failed:
-                lookup.failed[key] = ClientError(
+                lookup.error_by_key[key] = ClientError(
                     f"FindCoordinator request for transactionalId `{key}` failed due to"
                     " authorization failure",
                     error=ErrorCode(error_number),
                 )
             case _:
-                lookup.failed[key] = ClientError(
+                lookup.error_by_key[key] = ClientError(
                     f"FindCoordinator request for key `{key}` failed due to an unexpected error",
                     error=ErrorCode(error_number),
                 )

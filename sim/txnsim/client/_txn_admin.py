@@ -105,7 +105,7 @@ class TransactionAdmin:
         *,
         broker_ids: Collection[int] | None = None,
         timeout_ms: float | None = None,
-        **named: Any,
+        **filter_fields: Any,
     ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
         """Ask every broker for the transactions it coordinates.
 
@@ -113,7 +113,7 @@ class TransactionAdmin:
             filters: Only transactions that match; all if None.
             broker_ids: Ask only these brokers (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
-            named: Fields of ``TransactionFilters`` instead of ``filters``, such as
+            filter_fields: Fields of ``TransactionFilters`` instead of ``filters``, such as
                 ``pattern="sh.*"``.
 
         Returns:
@@ -127,7 +127,7 @@ class TransactionAdmin:
         unknown_brokers = [
             broker_id for broker_id in requested_broker_ids if broker_id not in live_broker_ids
         ]
-        request = requests.list_transactions(filters or TransactionFilters(**named))
+        request = requests.list_transactions(filters or TransactionFilters(**filter_fields))
 
         async def ask(
             broker_id: int, broker_ids_asked: Sequence[int]
@@ -149,7 +149,7 @@ class TransactionAdmin:
                 case _:
                     failure = f"{message_start} with an unexpected exception"
             return KeyedResponse(
-                failed=dict.fromkeys(broker_ids_asked, ClientError(failure, error=error))
+                error_by_key=dict.fromkeys(broker_ids_asked, ClientError(failure, error=error))
             )
 
         async def look_up(_cluster: Cluster, keys: Sequence[int], _: Deadline) -> KeyLookup[int]:
@@ -195,7 +195,9 @@ class TransactionAdmin:
                 elif error in _COORDINATOR_MOVED and broker_id is None:
                     response.unmapped[key] = error
                 else:
-                    response.failed[key] = ClientError(describe_failure(key, error), error=error)
+                    response.error_by_key[key] = ClientError(
+                        describe_failure(key, error), error=error
+                    )
             return response
 
         return await self._by_key(
@@ -297,15 +299,16 @@ class TransactionAdmin:
             )
         if not candidates:
             return ()
-        seeming = OpenTransaction.hanging(
+        hanging_candidates = OpenTransaction.hanging(
             candidates, *await self.known_to_coordinators(producer_ids(candidates))
         )
-        if seeming:
+        if hanging_candidates:
             await check_sight(self.cluster)
-            seeming = OpenTransaction.hanging(
-                seeming, *await asked_while_all_serve(self, producer_ids(seeming))
+            hanging_candidates = OpenTransaction.hanging(
+                hanging_candidates,
+                *await asked_while_all_serve(self, producer_ids(hanging_candidates)),
             )
-        return seeming
+        return hanging_candidates
 
     async def known_to_coordinators(
         self, producer_ids: set[int]
@@ -394,31 +397,33 @@ class TransactionAdmin:
 
     # Repair
 
-    async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
+    async def identify(
+        self, open_since: OpenSince, *, timeout_ms: float | None = None
+    ) -> AbortSpec:
         """The identity of the open transaction that starts at the given offset, from the leader.
 
         Raises:
             ClientError: The leader could not say, or has no such transaction
                 (INVALID_TXN_STATE).
         """
-        producers = await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
-        for producer in or_raised(producers[which.partition]):
-            if producer.txn_start_offset == which.start_offset:
-                return AbortSpec.of(which.partition, producer)
+        producers = await self.describe_producers((open_since.partition,), timeout_ms=timeout_ms)
+        for producer in or_raised(producers[open_since.partition]):
+            if producer.txn_start_offset == open_since.start_offset:
+                return AbortSpec.of(open_since.partition, producer)
         raise ClientError(
-            f"Could not find any open transactions starting at offset {which.start_offset}"
-            f" on partition {which.partition}",
+            f"Could not find any open transactions starting at offset {open_since.start_offset}"
+            f" on partition {open_since.partition}",
             error=_E.invalid_txn_state,
         )
 
     async def abort_transaction(
-        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+        self, transaction: AbortSpec | OpenSince, *, timeout_ms: float | None = None
     ) -> None:
         """Write an abort marker to the partition's leader. The coordinator does not take part and
         does not learn of it.
 
         Args:
-            which: The transaction, by its whole identity or by its start offset, never by both.
+            transaction: The transaction, by its identity or by its start offset, never by both.
             timeout_ms: Timeout of each of the requests; ``api_timeout_ms`` unless given.
 
         Raises:
@@ -426,12 +431,12 @@ class TransactionAdmin:
                 than the partition's.
             RetriableError: No leader accepted it in time.
         """
-        match which:
+        match transaction:
             case OpenSince():
-                spec = await self.identify(which, timeout_ms=timeout_ms)
+                spec = await self.identify(transaction, timeout_ms=timeout_ms)
             case AbortSpec():
-                spec = which
-        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, what=str(spec))
+                spec = transaction
+        await self.end(spec.marker(committed=False), timeout_ms=timeout_ms, marker_text=str(spec))
 
     async def abort_named_transaction(
         self,
@@ -458,18 +463,22 @@ class TransactionAdmin:
         )
         await self.end(marker)
 
-    async def end(self, marker: Marker, *, timeout_ms: float | None = None, what: str = "") -> None:
+    async def end(
+        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
+    ) -> None:
         """Send a marker to the leaders of its partitions.
 
         Raises:
             ClientError: A leader refused it.
         """
-        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=what)
+        outcomes = await self.write_txn_marker(
+            marker, timeout_ms=timeout_ms, marker_text=marker_text
+        )
         for outcome in outcomes.values():
             or_raised(outcome)
 
     async def write_txn_marker(
-        self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
+        self, marker: Marker, *, timeout_ms: float | None = None, marker_text: str = ""
     ) -> dict[TopicPartition, ClientError | None]:
         """Send a marker to the leaders of its partitions; None is success."""
 
@@ -483,7 +492,7 @@ class TransactionAdmin:
                 else requests.named_txn_markers((marker_part,))
             )
             message = await self.cluster.ask(broker_id, request)
-            return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
+            return _parse_markers(message, marker_text or str(marker), marker.coordinator_epoch)
 
         return await self._by_key(
             "WriteTxnMarkers", marker.partitions, look_up_leaders, ask, timeout_ms=timeout_ms
@@ -512,7 +521,7 @@ class TransactionAdmin:
                     case _E.not_coordinator | _E.coordinator_not_available as error:
                         response.unmapped[transactional_id] = error
                     case error:
-                        response.failed[transactional_id] = ClientError(
+                        response.error_by_key[transactional_id] = ClientError(
                             fence_failure(transactional_id, error), error=error
                         )
             return response
@@ -565,7 +574,7 @@ def _parse_producers(
                     failure_text = producers_failure(
                         key, error, partition_row.error_message, fixed_id
                     )
-                    response.failed[key] = ClientError(failure_text, error=error)
+                    response.error_by_key[key] = ClientError(failure_text, error=error)
     return response
 
 
@@ -586,7 +595,7 @@ def _parse_markers(
                     response.unmapped[key] = error
                 else:
                     failure_text = marker_failure(subject, error, coordinator_epoch)
-                    response.failed[key] = ClientError(failure_text, error=error)
+                    response.error_by_key[key] = ClientError(failure_text, error=error)
     return response
 
 

@@ -148,10 +148,10 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection."""
         self._closed = True
-        dialling = list(self._dialling)
-        for task in dialling:
+        pending_dials = list(self._dialling)
+        for task in pending_dials:
             task.cancel()
-        await asyncio.gather(*dialling, return_exceptions=True)
+        await asyncio.gather(*pending_dials, return_exceptions=True)
         connections = list(self._connections.values())
         self._connections.clear()
         for connection in connections:
@@ -258,7 +258,7 @@ class Cluster:
         broker_and_lane: tuple[int, str],
         host: str,
         port: int,
-        opening: asyncio.Future[Connection],
+        connection_future: asyncio.Future[Connection],
     ) -> None:
         try:
             connection = await Connection.open(
@@ -274,14 +274,14 @@ class Cluster:
                 else host_and_port(host, port),
             )
         except ClientError as error:
-            opening.set_exception(error)
+            connection_future.set_exception(error)
         else:
             self._connections[broker_and_lane] = connection
             self.features = newer_features(self.features, connection.features)
-            opening.set_result(connection)
+            connection_future.set_result(connection)
         finally:
             del self._opening[broker_and_lane]
-            opening.cancel()
+            connection_future.cancel()
 
     async def refresh_features(self) -> FinalizedFeatures:
         """Ask a broker for the finalized features again; a client otherwise learns them on new

@@ -32,9 +32,9 @@ from txnsim.client.errors import (
 from txnsim.client.requests import asks
 from txnsim.client.tracing import ClientTrace, TracedCall
 from txnsim.client.versions import (
-    ByHand,
     ClientApi,
     FinalizedFeatures,
+    HandBuiltRequest,
     VersionedRequest,
     VersionRange,
     choose_version,
@@ -95,7 +95,7 @@ class _PendingRequest(msgspec.Struct, eq=False):
     version: int
     future: asyncio.Future[Any]
     timer: TimerHandle
-    sent: int = NO_CAUSE
+    send_event: int = NO_CAUSE
     """Trace index of the event of its sending."""
     call: TracedCall | None = None
 
@@ -211,7 +211,9 @@ class Connection(asyncio.Protocol):
             NotSupportedError: No version fits.
             ConnectionLostError: The connection is closed.
         """
-        version = choose_version(request.api, self.versions, accepted_versions=request.within)
+        version = choose_version(
+            request.api, self.versions, accepted_versions=request.accepted_versions
+        )
         if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
             self._renew()
         return self._send_request(request, version)
@@ -243,10 +245,12 @@ class Connection(asyncio.Protocol):
                 f"The node does not support version {version} of {api_name(api_key)}",
                 error=ErrorCode.unsupported_version,
             )
-        return await self._send_request(ByHand(api=api_key, build=lambda _: message), version)
+        return await self._send_request(
+            HandBuiltRequest(api=api_key, build=lambda _: message), version
+        )
 
     def _send_request(
-        self, request: VersionedRequest | ByHand, version: int, *, overtakes: bool = False
+        self, request: VersionedRequest | HandBuiltRequest, version: int, *, overtakes: bool = False
     ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
@@ -256,7 +260,7 @@ class Connection(asyncio.Protocol):
             request.api, version, correlation_id, self._settings.client_id, message
         )
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if request.answered:
+        if request.is_answered:
             timeout_ms = (
                 self._settings.request_timeout_ms
                 if request.timeout_ms is None
@@ -271,8 +275,11 @@ class Connection(asyncio.Protocol):
             sent_event = self._trace.sent(
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
-            if request.answered:
-                pending_request.sent, pending_request.call = sent_event, ClientTrace.current_call()
+            if request.is_answered:
+                pending_request.send_event, pending_request.call = (
+                    sent_event,
+                    ClientTrace.current_call(),
+                )
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:
@@ -310,7 +317,7 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection was cut.
             RequestTimeoutError: No answer in time.
         """
-        highest_version = ClientApi.API_VERSIONS.ours.highest
+        highest_version = ClientApi.API_VERSIONS.own_range.highest
         try:
             answer = await self._send_request(self._api_versions(), highest_version)
         except ConnectionLostError as error:
@@ -447,7 +454,7 @@ class Connection(asyncio.Protocol):
                 version,
                 _CORRELATION(frame)[0],
                 len(frame),
-                sent_event=pending_request.sent,
+                sent_event=pending_request.send_event,
                 call=pending_request.call,
             )
         if (

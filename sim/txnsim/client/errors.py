@@ -100,16 +100,16 @@ def or_raised(outcome: T | ClientError) -> T:
     return outcome
 
 
-def only_row(rows: Sequence[T], what: str) -> T:
+def only_row(rows: Sequence[T], subject_text: str) -> T:
     """The row of an answer to a question about a single thing.
 
     Args:
         rows: The rows of the answer.
-        what: What was asked, for the message: ``about topic 'orders'``.
+        subject_text: What was asked, for the message: ``about topic 'orders'``.
 
     Raises:
         ClientError: A broker answered with no row, or with several: it is none, or a broken one.
     """
     if len(rows) != 1:
-        raise ClientError(f"the broker answered with {len(rows)} rows {what}, expected one")
+        raise ClientError(f"the broker answered with {len(rows)} rows {subject_text}, expected one")
     return rows[0]

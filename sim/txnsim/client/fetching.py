@@ -82,7 +82,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = FETCH_BYTES_MAX
     rack: str = ""
     """client.rack."""
-    beside: RunBesideLoop | None = None
+    run_beside_loop: RunBesideLoop | None = None
     """Runs the reading of many records; None for the event loop."""
 
 
@@ -125,8 +125,8 @@ async def fetch(
     min_bytes: int = 1,
     max_bytes: int = FETCH_BYTES_MAX,
     timeout_ms: float | None = None,
-    near: NearReplicas | None = None,
-    beside: RunBesideLoop | None = None,
+    near_replicas: NearReplicas | None = None,
+    run_beside_loop: RunBesideLoop | None = None,
 ) -> FetchResult:
     """Fetch once from a partition's leader, or from the replica that it names; repeated if the
     leader has moved, or if that replica can't answer.
@@ -141,8 +141,8 @@ async def fetch(
         min_bytes: Bytes worth an answer.
         max_bytes: Approximate limit on the answer in bytes.
         timeout_ms: Timeout of the whole call; ``api_timeout_ms`` unless given.
-        near: The rack of the consumer, and where it reads by now; None without a rack.
-        beside: Runs the reading of the records, which may be many.
+        near_replicas: The rack of the consumer, and where it reads by now; None without a rack.
+        run_beside_loop: Runs the reading of the records, which may be many.
 
     Raises:
         RetriableError: No leader answered in time.
@@ -154,15 +154,15 @@ async def fetch(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
-        rack="" if near is None else near.rack,
-        beside=beside,
+        rack="" if near_replicas is None else near_replicas.rack,
+        run_beside_loop=run_beside_loop,
     )
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
     while True:
         leader = await cluster.leader(topic_partition, deadline=deadline)
         epoch = leader.leader_epoch
-        near_id = NO_REPLICA if near is None else near.of(topic_partition)
+        near_id = NO_REPLICA if near_replicas is None else near_replicas.of(topic_partition)
         (fetch_result,) = await ask_leader(
             cluster,
             leader.leader_id if near_id == NO_REPLICA else near_id,
@@ -170,15 +170,15 @@ async def fetch(
             fetch_options,
             leader_epochs={topic_partition: epoch},
         )
-        if near is not None and fetch_result.preferred_replica != NO_REPLICA:
+        if near_replicas is not None and fetch_result.preferred_replica != NO_REPLICA:
             preference_end = cluster.deadline(PREFERENCE_MS)
-            near.prefer(topic_partition, fetch_result.preferred_replica, preference_end)
+            near_replicas.prefer(topic_partition, fetch_result.preferred_replica, preference_end)
             continue
         if fetch_result.error == ErrorCode.none:
             return msgspec.structs.replace(fetch_result, leader_epoch=epoch, follower_id=near_id)
         failure = f"Fetch of {topic_partition} at {offset}: {fetch_result.error.name.upper()}"
-        if near is not None:
-            near.forget(topic_partition)  # the leader knows better (FetchCollector)
+        if near_replicas is not None:
+            near_replicas.forget(topic_partition)  # the leader knows better (FetchCollector)
         if not (fetch_result.error.retriable or near_id != NO_REPLICA):
             raise ClientError(failure, error=fetch_result.error)
         if deadline.has_passed:
@@ -225,7 +225,9 @@ async def ask_leader(
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
         return _failed_results(positions, ErrorCode(message.error_code))
     parse = partial(_parse, message, positions, topic_ids, options.isolation)
-    fetch_results = parse() if options.beside is None else await options.beside(parse)
+    fetch_results = (
+        parse() if options.run_beside_loop is None else await options.run_beside_loop(parse)
+    )
     for fetch_result in fetch_results:
         if fetch_result.error in REFRESHING:
             cluster.forget_leader(fetch_result.partition.topic)

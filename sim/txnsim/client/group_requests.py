@@ -82,7 +82,7 @@ def offset_fetch(
         group_id=group_id,
         topics=None
         if partitions is None
-        else per_topic("OffsetFetchRequestTopic", partitions, under="partition_indexes"),
+        else per_topic("OffsetFetchRequestTopic", partitions, partitions_field="partition_indexes"),
         require_stable=require_stable,
     )
 
@@ -136,7 +136,7 @@ def alter_share_group_offsets(
             start_offset=offsets[partition],
         )
 
-    topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, called="topic_name")
+    topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, name_field="topic_name")
     return asks(ClientApi.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
 
 

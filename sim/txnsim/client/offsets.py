@@ -84,7 +84,7 @@ async def list_offsets(
                 elif error.retriable:
                     response.waiting[partition] = error
                 else:
-                    response.failed[partition] = ClientError(
+                    response.error_by_key[partition] = ClientError(
                         f"ListOffsets of {partition}: {error.name.upper()}", error=error
                     )
         return response

@@ -62,7 +62,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
-class _Outgoing(msgspec.Struct, eq=False):
+class _OutgoingRecord(msgspec.Struct, eq=False):
     """A record waiting for its batch to be acknowledged."""
 
     record: Record
@@ -73,7 +73,7 @@ class _Outgoing(msgspec.Struct, eq=False):
 class _Lane(msgspec.Struct, eq=False):
     """The queue of one partition: its unsent records, and the task that sends them."""
 
-    queue: deque[_Outgoing] = msgspec.field(default_factory=deque)
+    queue: deque[_OutgoingRecord] = msgspec.field(default_factory=deque)
     task: asyncio.Task[None] | None = None
 
 
@@ -267,7 +267,7 @@ class Producer:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # The failure reaches the caller through commit, even if it does not look at this future.
         future.add_done_callback(lambda delivery: delivery.cancelled() or delivery.exception())
-        outgoing = _Outgoing(
+        outgoing_record = _OutgoingRecord(
             Record(
                 timestamp_ms=clock.now_ms() if timestamp_ms is None else timestamp_ms,
                 key=key,
@@ -283,7 +283,7 @@ class Producer:
         lane = self._lanes.get(topic_partition)
         if lane is None:
             lane = self._lanes[topic_partition] = _Lane()
-        lane.queue.append(outgoing)
+        lane.queue.append(outgoing_record)
         if lane.task is None:
             with self._cluster.trace.call("send", tp=str(topic_partition)):
                 lane.task = self._cluster.tasks.spawn(
@@ -314,29 +314,29 @@ class Producer:
     # Delivery
 
     async def _run_lane(self, topic_partition: TopicPartition, lane: _Lane) -> None:
-        batch: list[_Outgoing] = []
+        batch: list[_OutgoingRecord] = []
         try:
             while lane.queue:
                 batch = self._take_batch(lane.queue)
                 try:
                     base_offset = await self._deliver(topic_partition, batch)
                 except ClientError as error:
-                    for outgoing in batch:
-                        _fail_record(outgoing, error)
+                    for outgoing_record in batch:
+                        _fail_record(outgoing_record, error)
                 else:
-                    for index, outgoing in enumerate(batch):
+                    for index, outgoing_record in enumerate(batch):
                         offset = base_offset + index if base_offset >= 0 else -1
-                        if not outgoing.future.done():
-                            outgoing.future.set_result(
+                        if not outgoing_record.future.done():
+                            outgoing_record.future.set_result(
                                 RecordMetadata(partition=topic_partition, offset=offset)
                             )
         finally:
             lane.task = None
             # Left over only where the task was cancelled, or failed by a bug that its owner logs.
-            for outgoing in (*batch, *lane.queue):
-                _fail_record(outgoing, IllegalUseError("the producer was closed"))
+            for outgoing_record in (*batch, *lane.queue):
+                _fail_record(outgoing_record, IllegalUseError("the producer was closed"))
 
-    def _take_batch(self, queue: deque[_Outgoing]) -> list[_Outgoing]:
+    def _take_batch(self, queue: deque[_OutgoingRecord]) -> list[_OutgoingRecord]:
         batch = [queue.popleft()]
         batch_bytes = _size(batch[0].record)
         while queue and len(batch) < BATCH_RECORDS_MAX:
@@ -346,10 +346,11 @@ class Producer:
             batch.append(queue.popleft())
         return batch
 
-    async def _deliver(self, topic_partition: TopicPartition, batch: list[_Outgoing]) -> int:
+    async def _deliver(self, topic_partition: TopicPartition, batch: list[_OutgoingRecord]) -> int:
         """Send one batch until it is acknowledged or given up; returns its first offset."""
         deadline = min(
-            (outgoing.deadline for outgoing in batch), key=lambda deadline: deadline.left_ms
+            (outgoing_record.deadline for outgoing_record in batch),
+            key=lambda deadline: deadline.left_ms,
         )
         operation = (
             RequestKind.PRODUCE_TRANSACTIONAL if self.transactional_id else RequestKind.PRODUCE
@@ -362,7 +363,7 @@ class Producer:
                 )
         elif self._idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
-        records = [outgoing.record for outgoing in batch]
+        records = [outgoing_record.record for outgoing_record in batch]
         batch_data = self._encode(topic_partition, records)
         backoff = self._cluster.backoff()
         is_unsure = False
@@ -541,6 +542,6 @@ def _size(record: Record) -> int:
     return 24 + len(record.key or b"") + len(record.value or b"")
 
 
-def _fail_record(outgoing: _Outgoing, error: ClientError) -> None:
-    if not outgoing.future.done():
-        outgoing.future.set_exception(error)
+def _fail_record(outgoing_record: _OutgoingRecord, error: ClientError) -> None:
+    if not outgoing_record.future.done():
+        outgoing_record.future.set_exception(error)

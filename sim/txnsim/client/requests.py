@@ -69,17 +69,17 @@ def asks(
     /,
     *,
     request_timeout_ms: float | None = None,
-    answered: bool = True,
+    is_answered: bool = True,
     **fields: Any,
 ) -> VersionedRequest:
     """A request of an API with these fields; lists contain rows."""
     message = MessageRow(f"{api.name.title().replace('_', '')}Request", **fields)
     return VersionedRequest(
         api=api,
-        within=accepted_versions,
+        accepted_versions=accepted_versions,
         build=message.build,
         timeout_ms=request_timeout_ms,
-        answered=answered,
+        is_answered=is_answered,
     )
 
 
@@ -88,8 +88,8 @@ def per_topic(
     partitions: Iterable[TopicPartition],
     row: Callable[[TopicPartition], MessageRow] | None = None,
     *,
-    called: str = "name",
-    under: str = "partitions",
+    name_field: str = "name",
+    partitions_field: str = "partitions",
     topic_ids: Mapping[str, UUID | None] | None = None,
 ) -> list[MessageRow]:
     """A row for each topic, in order of first appearance.
@@ -98,8 +98,8 @@ def per_topic(
         kind: The name of the row's class.
         partitions: The partitions, in any order.
         row: Builds the row of a partition; by default its index.
-        called: The field for the topic's name.
-        under: The field for its partitions.
+        name_field: The field for the topic's name.
+        partitions_field: The field for its partitions.
         topic_ids: Topic ids by name, if topics may be named by id.
     """
     rows_by_topic: dict[str, list[Any]] = {}
@@ -110,7 +110,10 @@ def per_topic(
     return [
         MessageRow(
             kind,
-            **{called: topic_name, under: tuple(partition_rows) if row is None else partition_rows},
+            **{
+                name_field: topic_name,
+                partitions_field: tuple(partition_rows) if row is None else partition_rows,
+            },
             **({} if topic_ids is None else {"topic_id": topic_ids.get(topic_name)}),
         )
         for topic_name, partition_rows in rows_by_topic.items()
@@ -184,7 +187,9 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     ]
     message = MessageRow("WriteTxnMarkersRequest", markers=marker_rows).build(kip_664)
     return VersionedRequest(
-        api=ClientApi.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
+        api=ClientApi.WRITE_TXN_MARKERS,
+        accepted_versions=VersionRange(1, 1),
+        build=lambda _schema: message,
     )
 
 
@@ -193,7 +198,9 @@ def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
     marker_rows = [
         _marker(
             marker,
-            per_topic("WritableTxnMarkerTopic", marker.partitions, under="partition_indexes"),
+            per_topic(
+                "WritableTxnMarkerTopic", marker.partitions, partitions_field="partition_indexes"
+            ),
             transaction_version=marker.transaction_version,
         )
         for marker in markers
@@ -217,7 +224,7 @@ def describe_producers(partitions: Iterable[TopicPartition]) -> VersionedRequest
     """Ask a replica for the active producers of its partitions."""
     return asks(
         ClientApi.DESCRIBE_PRODUCERS,
-        topics=per_topic("TopicRequest", partitions, under="partition_indexes"),
+        topics=per_topic("TopicRequest", partitions, partitions_field="partition_indexes"),
     )
 
 
@@ -266,7 +273,7 @@ def produce(
         ClientApi.PRODUCE,
         accepted_versions,
         request_timeout_ms=request_timeout_ms,
-        answered=acks != 0,
+        is_answered=acks != 0,
         transactional_id=transactional_id,
         acks=acks,
         timeout=timeout_ms,
@@ -276,7 +283,7 @@ def produce(
             lambda partition: MessageRow(
                 "PartitionProduceData", index=partition.partition, records=batches[partition]
             ),
-            under="partition_data",
+            partitions_field="partition_data",
             topic_ids=topic_ids,
         ),
     )
@@ -322,7 +329,7 @@ def fetch(
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation_level,
-        topics=per_topic("FetchTopic", positions, row, called="topic", topic_ids=topic_ids),
+        topics=per_topic("FetchTopic", positions, row, name_field="topic", topic_ids=topic_ids),
         forgotten_topics_data=(),
         rack_id=rack,
         replica_id=-1,
@@ -544,5 +551,5 @@ def elect_preferred_leaders(
         ClientApi.ELECT_LEADERS,
         election_type=PREFERRED,
         timeout=timeout_ms,
-        topic_partitions=per_topic("TopicPartitions", partitions, called="topic"),
+        topic_partitions=per_topic("TopicPartitions", partitions, name_field="topic"),
     )

@@ -28,7 +28,7 @@ class TracedCall(msgspec.Struct, eq=False):
     """A call in progress."""
 
     event: int
-    answered: int = NO_CAUSE
+    answer_event: int = NO_CAUSE
     """Trace index of the last answer to one of its requests."""
     result: dict[str, object] = {}
     """The fields of its result event: ``error``, ``result``."""
@@ -80,7 +80,7 @@ class ClientTrace:
         finally:
             tracer.caused_by(cause_before)
             _call.reset(token)
-            causes = (call.answered, event)
+            causes = (call.answer_event, event)
             tracer.emit(
                 "client.result", self.node, parents=causes, data={"call": call_name, **call.result}
             )
@@ -90,7 +90,7 @@ class ClientTrace:
         tracer, call = self._tracer, _call.get()
         if tracer is None or not tracer.on:
             return
-        causes = (tracer.cause,) if call is None else (call.answered, call.event)
+        causes = (tracer.cause,) if call is None else (call.answer_event, call.event)
         for record in records:
             event_data = {
                 "tp": str(partition),
@@ -114,7 +114,7 @@ class ClientTrace:
         """Trace a sent request. The receiver finds its cause by ``connection_id``."""
         tracer, call = self._tracer, _call.get()
         assert tracer is not None, "asked for only while the trace is on"
-        answer_causes = NO_CAUSE if call is None else call.answered
+        answer_causes = NO_CAUSE if call is None else call.answer_event
         sent_event = tracer.emit(
             "msg.send",
             self.node,
@@ -145,7 +145,7 @@ class ClientTrace:
             "msg.recv", self.node, parents=(answer_cause, sent_event), importance=0, data=event_data
         )
         if call is not None:
-            call.answered = received_event
+            call.answer_event = received_event
 
     @staticmethod
     def current_call() -> TracedCall | None:

@@ -32,14 +32,14 @@ class ClientApi(IntEnum):
     (``wire.registry``); exceptions have their own lowest or highest version, with the reason.
     """
 
-    ours: VersionRange
+    own_range: VersionRange
 
     def __new__(cls, key: int, lowest: int = 0, highest: int = _ALL) -> Self:
         """Make the member: its value is the API key, and it has the range of versions."""
         api = int.__new__(cls, key)
         api._value_ = key
         lowest_known, highest_known = version_range(key)
-        api.ours = VersionRange(max(lowest_known, lowest), min(highest_known, highest))
+        api.own_range = VersionRange(max(lowest_known, lowest), min(highest_known, highest))
         return api
 
     PRODUCE = 0
@@ -106,7 +106,7 @@ class ClientApi(IntEnum):
 ANY: Final = VersionRange(0, _ALL)
 
 
-class ByHand(msgspec.Struct, frozen=True, kw_only=True):
+class HandBuiltRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request whose message the caller builds itself, for any API."""
 
     api: int
@@ -114,15 +114,15 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
     """Builds the message from the schema of the chosen version."""
     timeout_ms: float | None = None
     """Overrides ``request_timeout_ms``."""
-    answered: bool = True
+    is_answered: bool = True
     """False for Produce with acks=0, which no broker answers."""
 
 
-class VersionedRequest(ByHand, frozen=True, kw_only=True):
+class VersionedRequest(HandBuiltRequest, frozen=True, kw_only=True):
     """A request whose version is not chosen yet."""
 
     api: ClientApi
-    within: VersionRange = ANY
+    accepted_versions: VersionRange = ANY
 
 
 def choose_version(
@@ -145,16 +145,17 @@ def choose_version(
         raise NotSupportedError(
             f"The node does not support {api.name}", error=ErrorCode.unsupported_version
         )
-    own_range = api.ours
+    own_range = api.own_range
     highest = min(own_range.highest, broker_range.highest, accepted_versions.highest)
     lowest = max(own_range.lowest, broker_range.lowest, accepted_versions.lowest)
     if highest < lowest:
         wanted_low = max(own_range.lowest, accepted_versions.lowest)
         wanted_high = min(own_range.highest, accepted_versions.highest)
-        needed = max(broker_range.lowest, accepted_versions.lowest)
-        if needed > own_range.highest:
+        lowest_version = max(broker_range.lowest, accepted_versions.lowest)
+        if lowest_version > own_range.highest:
             raise ClientTooOldError(
-                f"This client speaks {api.name} up to version {own_range.highest}; version {needed}"
+                f"This client speaks {api.name} up to version {own_range.highest}; version"
+                f" {lowest_version}"
                 f" is needed. The node supports [{broker_range.lowest},{broker_range.highest}].",
                 error=ErrorCode.unsupported_version,
             )

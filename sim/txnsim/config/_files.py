@@ -176,12 +176,12 @@ class _Problems:
         from txnsim.metadata.group_configs import settings_complaints
 
         reported_names: set[str] = set()
-        for names, words in settings_complaints(settings):
+        for names, complaint in settings_complaints(settings):
             entries = (origins.get(_our_name(name) or "") for name in names)
             entry = next(entry for entry in entries if entry is not None)
             if entry.name not in reported_names:  # a broker tells the first
                 reported_names.add(entry.name)
-                self.add(entry.line, entry.name, words)
+                self.add(entry.line, entry.name, complaint)
 
     def raise_if_any(self) -> None:
         if self._error_lines:
@@ -350,8 +350,8 @@ def _named_settings(
         name = _our_name(setting_label)
         entry = Property(line=line_number, name=setting_label, value=text(setting_value))
         if name is not None and (unread_name := _name_without_reader(name, readers)) is not None:
-            unread = msgspec.structs.replace(entry, name=unread_name)
-            warned.append((readers.without_it, unread))
+            unread_entry = msgspec.structs.replace(entry, name=unread_name)
+            warned.append((readers.without_it, unread_entry))
         elif name is None and (complaint := why_without_effect(setting_label, readers)) is not None:
             warned.append((complaint, entry))
             if (refusal := _number_complaint(entry, readers)) is not None:
@@ -359,11 +359,11 @@ def _named_settings(
         elif name is None and setting_label in security_properties():
             problems.add(line_number, f"settings.{setting_label}", "the section security has it")
         elif name is None:
-            fate = _fate_of_unknown_label(setting_label, readers, ours=True)
-            if isinstance(fate, _IgnoredProperty) and not is_copied:
-                fate = _unknown_property(None, readers)
-            if isinstance(fate, _UnknownProperty):
-                problems.add(line_number, f"settings.{setting_label}", fate.message)
+            property_kind = _fate_of_unknown_label(setting_label, readers, is_ours=True)
+            if isinstance(property_kind, _IgnoredProperty) and not is_copied:
+                property_kind = _unknown_property(None, readers)
+            if isinstance(property_kind, _UnknownProperty):
+                problems.add(line_number, f"settings.{setting_label}", property_kind.message)
             else:
                 warned.append((readers.without_it, entry))
                 problems.note_ignored(line_number, f"settings.{setting_label}")
@@ -486,7 +486,7 @@ def _fate_of_property(
         )
     if name.startswith(plugin_prefixes):
         return OF_PLUGINS
-    return _fate_of_unknown_label(name, readers, ours=False)
+    return _fate_of_unknown_label(name, readers, is_ours=False)
 
 
 def _fate_of_listeners(
@@ -554,7 +554,7 @@ def _parse_value(name: str, value_text: str) -> int | float | bool | str:
 
 
 def _fate_of_unknown_label(
-    setting_label: str, readers: FileReaders, *, ours: bool
+    setting_label: str, readers: FileReaders, *, is_ours: bool
 ) -> _IgnoredProperty | _UnknownProperty:
     """How to treat a name that neither Kafka nor this program knows. Copied files have names that
     other programs read, which a broker ignores; a misspelt name is an error.
@@ -562,8 +562,8 @@ def _fate_of_unknown_label(
     if setting_label.startswith(CONFLUENT):
         return _IgnoredProperty()
     documented_name = documentation()
-    similar_name = nearest(setting_label, documented_name if ours else (), readers=readers)
-    is_misplaced = setting_label in documented_name or (ours and "." not in setting_label)
+    similar_name = nearest(setting_label, documented_name if is_ours else (), readers=readers)
+    is_misplaced = setting_label in documented_name or (is_ours and "." not in setting_label)
     return (
         _IgnoredProperty()
         if similar_name is None and not is_misplaced
@@ -571,9 +571,11 @@ def _fate_of_unknown_label(
     )
 
 
-def _unknown_property(similar: str | None, readers: FileReaders) -> _UnknownProperty:
+def _unknown_property(similar_name: str | None, readers: FileReaders) -> _UnknownProperty:
     unknown_text = readers.unknown_name
-    return _UnknownProperty(f"{unknown_text}; did you mean {similar}?" if similar else unknown_text)
+    return _UnknownProperty(
+        f"{unknown_text}; did you mean {similar_name}?" if similar_name else unknown_text
+    )
 
 
 def _number_complaint(entry: Property, readers: FileReaders) -> str | None:

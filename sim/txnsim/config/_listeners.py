@@ -99,8 +99,10 @@ def _read_valid_listeners(
     for name, address in own_addresses.items():
         protocol = protocols.get(name)
         if protocol is None:
-            where = PROTOCOL_MAP if PROTOCOL_MAP in properties else "its name"
-            raise WrongPropertyError(entry, f"listener {name}: {where} names no security protocol")
+            protocol_source = PROTOCOL_MAP if PROTOCOL_MAP in properties else "its name"
+            raise WrongPropertyError(
+                entry, f"listener {name}: {protocol_source} names no security protocol"
+            )
         advertised_address = advertised.get(name)
         if advertised_address is not None and advertised_address.host == ALL_INTERFACES:
             raise WrongPropertyError(

@@ -32,7 +32,7 @@ class ReadProperties(msgspec.Struct, frozen=True, kw_only=True):
     settings: ClientSettings
     bootstrap: str | None
     """The value of ``bootstrap.servers``."""
-    ignored: tuple[str, ...]
+    ignored_names: tuple[str, ...]
     """Names of the properties without effect here."""
 
 
@@ -66,7 +66,7 @@ def read_client_settings(
         defaults, client_id=client_id, security=client_security, **setting_values
     )
     return ReadProperties(
-        settings=settings, bootstrap=bootstrap_servers, ignored=tuple(ignored_names)
+        settings=settings, bootstrap=bootstrap_servers, ignored_names=tuple(ignored_names)
     )
 
 

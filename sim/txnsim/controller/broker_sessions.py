@@ -140,14 +140,14 @@ class BrokerSessions:
         return min(deadlines, default=None)
 
     def next_state(
-        self, command: BrokerHeartbeatCommand, *, registered_at: int, leads: Callable[[], bool]
+        self, command: BrokerHeartbeatCommand, *, registered_at: int, is_leader: Callable[[], bool]
     ) -> BrokerState:
         """The state after a heartbeat (BrokerHeartbeatManager.calculateNextBrokerState).
 
         Args:
             command: The heartbeat.
             registered_at: Metadata offset of the broker's registration.
-            leads: Returns whether the broker still leads a partition; called only if it matters.
+            is_leader: Whether the broker still leads a partition; called only if it matters.
         """
         session = self._sessions[command.broker_id]
         match session.state:
@@ -164,10 +164,12 @@ class BrokerSessions:
                         BrokerState.SHUTDOWN_NOW if command.want_shut_down else BrokerState.FENCED
                     )
                 if command.want_shut_down:
-                    return BrokerState.CONTROLLED_SHUTDOWN if leads() else BrokerState.SHUTDOWN_NOW
+                    return (
+                        BrokerState.CONTROLLED_SHUTDOWN if is_leader() else BrokerState.SHUTDOWN_NOW
+                    )
                 return BrokerState.UNFENCED
             case _:
-                if leads() or session.shutdown_offset > self._lowest_active_offset():
+                if is_leader() or session.shutdown_offset > self._lowest_active_offset():
                     return BrokerState.CONTROLLED_SHUTDOWN
                 return BrokerState.SHUTDOWN_NOW
 

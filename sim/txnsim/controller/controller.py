@@ -74,7 +74,7 @@ class TopicToCreate(msgspec.Struct, frozen=True, kw_only=True):
     """A topic of CreateTopics; -1 stands for the broker's default."""
 
     name: str
-    partitions: int = -1
+    partition_count: int = -1
     replication_factor: int = -1
     assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
     """(partition, replicas) as in the request."""
@@ -131,10 +131,10 @@ def batch_refusal(topics: Sequence[TopicToCreate], settings: Settings) -> Reject
     for topic in topics:
         if topic.assignments:
             partition_total += len(topic.assignments)
-        elif topic.partitions <= 0:
+        elif topic.partition_count <= 0:
             partition_total += settings.num_partitions
         else:
-            partition_total += topic.partitions
+            partition_total += topic.partition_count
         if partition_total > INT_MAX:
             # Math.addExact: an ArithmeticException, which has no error code of its own.
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
@@ -344,7 +344,7 @@ def internal_topic(
     if topic_name == TRANSACTION_STATE_TOPIC:
         return TopicToCreate(
             name=topic_name,
-            partitions=settings.transaction_state_log_num_partitions,
+            partition_count=settings.transaction_state_log_num_partitions,
             replication_factor=replica_count("transaction_state_log_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
@@ -357,7 +357,7 @@ def internal_topic(
     if topic_name == CONSUMER_OFFSETS_TOPIC:
         return TopicToCreate(
             name=topic_name,
-            partitions=settings.offsets_topic_num_partitions,
+            partition_count=settings.offsets_topic_num_partitions,
             replication_factor=replica_count("offsets_topic_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
@@ -368,7 +368,7 @@ def internal_topic(
     if topic_name == SHARE_STATE_TOPIC:
         return TopicToCreate(
             name=topic_name,
-            partitions=settings.share_coordinator_state_topic_num_partitions,
+            partition_count=settings.share_coordinator_state_topic_num_partitions,
             replication_factor=replica_count("share_coordinator_state_topic_replication_factor"),
             configs={
                 "cleanup.policy": "delete",
@@ -431,7 +431,7 @@ def _manual_replicas(
             reason="A manual partition assignment was specified, but replication factor was not "
             "set to -1.",
         )
-    if topic.partitions != -1:
+    if topic.partition_count != -1:
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="A manual partition assignment was specified, but numPartitions was not set to "
@@ -469,12 +469,14 @@ def _choose_replicas(
             error=ErrorCode.invalid_replication_factor,
             reason="Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if topic.partitions != -1 and topic.partitions <= 0:
+    if topic.partition_count != -1 and topic.partition_count <= 0:
         return Rejection(
             error=ErrorCode.invalid_partitions,
             reason="Number of partitions was set to an invalid non-positive value.",
         )
-    partition_count = settings.num_partitions if topic.partitions == -1 else topic.partitions
+    partition_count = (
+        settings.num_partitions if topic.partition_count == -1 else topic.partition_count
+    )
     replication_factor = (
         settings.default_replication_factor
         if topic.replication_factor == -1
@@ -682,7 +684,7 @@ def _too_long_refusal(config_value: str | None) -> Rejection | None:
 
 
 def _changed_value(
-    current: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
+    current_values: Mapping[str, str], change: ConfigEntryChange, keys: Mapping[str, ConfigKey]
 ) -> str | Rejection | None:
     if change.operation is ConfigOperation.DELETE or change.value is None:
         return None
@@ -698,7 +700,7 @@ def _changed_value(
         )
     list_items = [
         list_item
-        for list_item in split_list(current.get(change.name, config_key.default_text))
+        for list_item in split_list(current_values.get(change.name, config_key.default_text))
         if list_item
     ]
     for list_item in split_list(change.value):

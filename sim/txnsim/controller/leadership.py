@@ -147,7 +147,7 @@ def _update_leaders(
             if not is_concerned(partition):
                 continue
             topic_rules = topic_rules or rules_of(topic, image, settings)
-            changed = changed_partition(
+            partition_change = changed_partition(
                 partition,
                 PartitionChange(
                     target_isr=tuple(
@@ -160,8 +160,8 @@ def _update_leaders(
                     unclean_shutdown=unclean_shutdown,
                 ),
             )
-            if changed is not None:
-                partition_changes[TopicPartition(topic.name, partition_index)] = changed
+            if partition_change is not None:
+                partition_changes[TopicPartition(topic.name, partition_index)] = partition_change
     return image.with_partitions(partition_changes)
 
 

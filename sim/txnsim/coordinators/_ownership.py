@@ -42,7 +42,7 @@ class OwnedPartition(msgspec.Struct, kw_only=True, eq=False):
     node: str
     """The coordinator's name in the trace."""
     entries: dict[TransactionalId, TxnMetadata]
-    withdrawn: dict[TransactionalId, TxnTransition] = {}
+    withdrawn_transitions: dict[TransactionalId, TxnTransition] = {}
     """Transitions that did not take effect although their records are in the log: they were not
     replicated in time, and the next coordinator will read them (as in TransactionStateManager).
     """

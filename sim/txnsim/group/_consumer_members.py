@@ -150,7 +150,7 @@ def member_after_heartbeat(member: ConsumerMember, command: ConsumerHeartbeat) -
 def _join_complaint(command: ConsumerHeartbeat) -> str | None:
     if command.rebalance_timeout_ms == -1:
         return "RebalanceTimeoutMs must be provided in first request."
-    if command.owned is None or command.owned:
+    if command.owned_partitions is None or command.owned_partitions:
         return "TopicPartitions must be empty when (re-)joining."
     if command.topic_names is None and command.topic_regex is None:
         return (
@@ -170,8 +170,8 @@ def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejectio
     if (
         epoch < member.member_epoch
         and epoch == member.previous_member_epoch
-        and command.owned is not None
-        and command.owned <= set(member.assigned)
+        and command.owned_partitions is not None
+        and command.owned_partitions <= set(member.assigned)
     ):
         return None
     comparison = "greater" if epoch > member.member_epoch else "smaller"

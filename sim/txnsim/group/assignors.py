@@ -36,7 +36,7 @@ class AssignableMember(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
     topics: frozenset[uuid.UUID]
     """Its subscribed topics that exist."""
-    owned: frozenset[TopicIdPartition] = frozenset()
+    previous_partitions: frozenset[TopicIdPartition] = frozenset()
     """Its previous target assignment."""
 
 
@@ -60,10 +60,14 @@ def _uniform_homogeneous(
 ) -> TargetAssignment:
     """All members have the same subscription: their numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
-    owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
+    previous_partitions = frozenset[TopicIdPartition]().union(
+        *(member.previous_partitions for member in members)
+    )
     free_partitions = [(topic, index) for topic in topics for index in range(partitions[topic])]
-    if owned:
-        free_partitions = [partition for partition in free_partitions if partition not in owned]
+    if previous_partitions:
+        free_partitions = [
+            partition for partition in free_partitions if partition not in previous_partitions
+        ]
     partition_count = sum(partitions[topic] for topic in topics)
     quota_min, extra_count = divmod(partition_count, len(members))
     target_assignment: dict[str, list[TopicIdPartition]] = {}
@@ -127,13 +131,17 @@ def _keepable_partitions(
     invalid_partitions = []
     topic: uuid.UUID | None = None
     partition_count = 0
-    for partition in member.owned:
+    for partition in member.previous_partitions:
         if partition[0] is not topic:
             topic = partition[0]
             partition_count = partitions[topic] if topic in member.topics else 0
         if partition[1] >= partition_count:
             invalid_partitions.append(partition)
-    return member.owned.difference(invalid_partitions) if invalid_partitions else member.owned
+    return (
+        member.previous_partitions.difference(invalid_partitions)
+        if invalid_partitions
+        else member.previous_partitions
+    )
 
 
 class _Takers:
@@ -193,7 +201,7 @@ class _Takers:
         assert least_entry is not None, "a topic has takers"
         return least_entry[2]
 
-    def fewest_partitions(self) -> int:
+    def lowest_partition_count(self) -> int:
         """The smallest number of partitions of any member."""
         return self._first_valid_entry(self._members_by_count)[0]
 
@@ -233,14 +241,14 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
         any_moved = False
-        for giver in sorted(
+        for giving_member in sorted(
             target_assignment, key=lambda member_id: -len(target_assignment[member_id])
         ):
-            if len(target_assignment[giver]) - takers.fewest_partitions() <= 1:
+            if len(target_assignment[giving_member]) - takers.lowest_partition_count() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
-            giver_partitions, has_given = target_assignment[giver], False
-            takers.giver = giver
+            giver_partitions, has_given = target_assignment[giving_member], False
+            takers.giver = giving_member
             for partition in sorted(giver_partitions):
                 if partition[0] != topic:
                     topic, taker = partition[0], takers.least_loaded(partition[0])
@@ -252,7 +260,7 @@ def _balance(target_assignment: dict[str, set[TopicIdPartition]], takers: _Taker
                     return
             takers.giver = None
             if has_given:
-                takers.update_heaps(giver)
+                takers.update_heaps(giving_member)
                 any_moved = True
         if not any_moved:
             return
@@ -323,7 +331,7 @@ def assign_simple(
         assignable: Topic -> its initialised partitions.
     """
     topics = sorted({topic for member in members for topic in member.topics})
-    owned_by_member = {member.member_id: set(member.owned) for member in members}
+    owned_by_member = {member.member_id: set(member.previous_partitions) for member in members}
     topic_partitions = {
         topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics
     }

@@ -240,7 +240,7 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     topic_names: Collection[str] | None = None
     topic_regex: str | None = None
     server_assignor: str | None = None
-    owned: frozenset[TopicIdPartition] | None = None
+    owned_partitions: frozenset[TopicIdPartition] | None = None
     client_id: str
     client_host: str
     member_id_required: bool = True

@@ -231,7 +231,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 partitions=target or frozenset(),
                 subscribed=_topic_ids(group, updated_member, image),
                 subscription_changed=change.is_changed,
-                owned=command.owned,
+                owned_partitions=command.owned_partitions,
                 owner_of=group.owner_of,
             ),
         )
@@ -287,7 +287,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 member_id=member.member_id,
                 instance_id=member.instance_id,
                 topics=topics_by_subscription[member.topic_names, member.topic_regex],
-                owned=group.target.get(member.member_id, frozenset()),
+                previous_partitions=group.target.get(member.member_id, frozenset()),
             )
             for member in members
         ]
@@ -357,16 +357,16 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def remove_members(
         self,
         group: ConsumerGroup,
-        leaving: Sequence[ConsumerMember],
+        leaving_members: Sequence[ConsumerMember],
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
         """Remove members, each named once; the group may then be converted to a classic group."""
         group_id = group.group_id
-        leaving_ids = frozenset(member.member_id for member in leaving)
+        leaving_ids = frozenset(member.member_id for member in leaving_members)
         effects = tuple(
             TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
-            for member in leaving
+            for member in leaving_members
             for kind in TimerKind
         )
         settings = self.settings
@@ -377,13 +377,15 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
                 reply=reply, effects=effects, leaving_before_downgrade=leaving_ids
             )
         records: list[ConsumerRecord] = []
-        for member in leaving:
+        for member in leaving_members:
             records += member_tombstones(group_id, member.member_id)
-        leavers_by_regex = Counter(member.topic_regex for member in leaving if member.topic_regex)
+        leavers_by_regex = Counter(
+            member.topic_regex for member in leaving_members if member.topic_regex
+        )
         for regex, leaver_count in leavers_by_regex.items():
-            if group.regex_users(regex) == leaver_count and regex in group.resolved:
+            if group.regex_user_count(regex) == leaver_count and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        metadata_hash = group.tally.topics_hash(image, leaving=leaving)
+        metadata_hash = group.tally.topics_hash(image, leaving=leaving_members)
         epoch = group.epoch + 1
         records.append(
             EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=metadata_hash)
@@ -425,7 +427,7 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
     return (
         command.rebalance_timeout_ms != -1
         and (command.topic_names is not None or command.topic_regex is not None)
-        and command.owned is not None
+        and command.owned_partitions is not None
     )
 
 
@@ -471,13 +473,15 @@ class MemberTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Its subscribed topics that exist."""
     subscription_changed: bool = False
     """Whether it has just changed its subscription."""
-    owned: frozenset[TopicIdPartition] | None
+    owned_partitions: frozenset[TopicIdPartition] | None
     """Partitions that the member reports as owned; None means unchanged."""
     owner_of: Callable[[TopicIdPartition], str | None]
 
     def still_has(self, revoked: Mapping[TopicIdPartition, int]) -> bool:
         """Whether the member still owns some of the revoked partitions."""
-        return self.owned is None or any(partition in revoked for partition in self.owned)
+        return self.owned_partitions is None or any(
+            partition in revoked for partition in self.owned_partitions
+        )
 
 
 def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Rejection:
@@ -499,7 +503,7 @@ def reconcile(member: ConsumerMember, goal: MemberTarget) -> ConsumerMember | Re
         case MemberState.UNRELEASED_PARTITIONS:
             return _next_step(member, goal)
         case MemberState.UNKNOWN:
-            if goal.owned is None or goal.owned:
+            if goal.owned_partitions is None or goal.owned_partitions:
                 return Rejection(
                     error=ErrorCode.fenced_member_epoch,
                     reason="The consumer group member is in a unknown state. The member must "

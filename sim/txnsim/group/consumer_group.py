@@ -277,7 +277,7 @@ class ConsumerGroup:
         """The member that owns the partition, or has not released it yet."""
         return self._owners.get(partition)
 
-    def regex_users(self, regex: str) -> int:
+    def regex_user_count(self, regex: str) -> int:
         """Number of members that subscribe by this regular expression."""
         return self.tally.regexes.get(regex, 0)
 

@@ -58,9 +58,9 @@ def subscription_change(
         records.append(subscription_record(group.group_id, updated_member))
     is_new_regex = bumps_epoch = False
     if old_regex != new_regex:
-        if old_regex and group.regex_users(old_regex) == 1:
+        if old_regex and group.regex_user_count(old_regex) == 1:
             records.append(RegexDeleted(group_id=group.group_id, regex=old_regex))
-        if new_regex and group.regex_users(new_regex) == 0:
+        if new_regex and group.regex_user_count(new_regex) == 0:
             refusal = _check_regex(new_regex, regex_count=len(group.tally.regexes))
             if refusal is not None:
                 return refusal
@@ -130,7 +130,7 @@ def resolve(
     topics_changed = False
     resolved_topics: dict[str, frozenset[str]] = {}
     for regex, topics in topics_by_regex.items():
-        if group.regex_users(regex) == 0:
+        if group.regex_user_count(regex) == 0:
             continue
         resolved_topics[regex] = frozenset(topics)
         old_lookup = group.resolved.get(regex)

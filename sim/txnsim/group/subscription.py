@@ -43,7 +43,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     topics: tuple[str, ...]
-    owned: frozenset[tuple[str, int]] = frozenset()
+    owned_partitions: frozenset[tuple[str, int]] = frozenset()
     """(topic, partition); since v1, for cooperative rebalances (KIP-429)."""
     rack_id: str | None = None
     """Since v3 (KIP-881)."""
@@ -108,13 +108,16 @@ def read_subscription(metadata: bytes) -> Subscription | None:
 def _subscription(reader: _SubscriptionReader) -> Subscription:
     topics = reader.topics()
     reader.skip_bytes()
-    owned = reader.partitions() if reader.version >= _OWNED_FROM else ()
+    owned_partitions = reader.partitions() if reader.version >= _OWNED_FROM else ()
     rack_id = None
     if reader.version >= _RACK_FROM:
         reader.number("!i")  # the generation that it owned them in
         rack_id = reader.text()
     return Subscription(
-        version=reader.version, topics=tuple(topics), owned=frozenset(owned), rack_id=rack_id
+        version=reader.version,
+        topics=tuple(topics),
+        owned_partitions=frozenset(owned_partitions),
+        rack_id=rack_id,
     )
 
 

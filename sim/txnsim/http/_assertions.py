@@ -79,7 +79,9 @@ class AssertionRoutes(WireNoun):
         """
         topic = self._place_of(str(request.path_params["topic"]), 0).topic
         encoding = word_of(request, "encoding", _ENCODINGS) or _ENCODINGS[0]
-        settle_ms = number_of(request, "settle_ms", default=SETTLE_MS, least=0, most=SETTLE_MS_MAX)
+        settle_ms = number_of(
+            request, "settle_ms", default=SETTLE_MS, minimum=0, maximum=SETTLE_MS_MAX
+        )
         pace = Pace(self._environment.tasks.turns, self._environment.clock.stopwatch_ns)
         values = self._committed_values(topic, encoding, settle_ms)
         return Listing(values, pace, bytes_max=self._answer_max_bytes)
@@ -87,7 +89,7 @@ class AssertionRoutes(WireNoun):
     async def _committed_values(
         self, topic: str, encoding: str, settle_ms: int
     ) -> AsyncGenerator[Iterable[str | None]]:
-        reader = TopicReader(beside=self._run_beside)
+        reader = TopicReader(run_beside_loop=self._run_beside)
         async with self._connected_admin() as admin:
             async for records in committed_records(
                 admin, topic, settle_ms=settle_ms, reader=reader
@@ -122,7 +124,7 @@ class AssertionRoutes(WireNoun):
             _read_values(records_or_topic, comparison.encoding)
             for records_or_topic in (comparison.input, comparison.output)
         )
-        reader = TopicReader(bytes_max=self._answer_max_bytes, beside=self._run_beside)
+        reader = TopicReader(bytes_max=self._answer_max_bytes, run_beside_loop=self._run_beside)
         async with self._connected_admin() as admin:
             try:
                 complaint = await complaints.about_exactly_once(

@@ -40,7 +40,7 @@ WAIT_MS: Final = 30_000
 WAIT_MS_MAX: Final = 600_000
 
 WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
-_lasting: Final = partial(
+_lasting_operation: Final = partial(
     Operation, "post", may_take_longer=True, query=(WAIT,), refusals=("404", "409", "422")
 )
 """Operation on a path that may outlast its request."""
@@ -76,21 +76,21 @@ class BrokerRoutes(ClusterNoun):
         """One broker."""
         return self._view(self._member(request))
 
-    @_lasting(f"{PREFIX}/brokers/{{id}}/stop")
+    @_lasting_operation(f"{PREFIX}/brokers/{{id}}/stop")
     async def stop(self, request: Request) -> WithStatus[BrokerView]:
         """Stop a broker in an orderly way: its leaders move away first."""
         member = self._member(request)
         self._expect(member, MemberLifeState.RUNNING, "only one that runs can be stopped")
         return await self._carry_out(request, member, self._cluster.stop_broker(member.broker_id))
 
-    @_lasting(f"{PREFIX}/brokers/{{id}}/start")
+    @_lasting_operation(f"{PREFIX}/brokers/{{id}}/start")
     async def start(self, request: Request, body: OptionalBody[Start]) -> WithStatus[BrokerView]:
         """Start a broker that is down, on its old port and disk."""
         member = self._member(request)
         self._expect(member, MemberLifeState.DOWN, "stop or kill it first")
         start_body = await body.read()
-        work = self._cluster.start_broker(member.broker_id, as_version=start_body.as_version)
-        return await self._carry_out(request, member, work)
+        start_work = self._cluster.start_broker(member.broker_id, as_version=start_body.as_version)
+        return await self._carry_out(request, member, start_work)
 
     @Operation("post", f"{PREFIX}/brokers/{{id}}/kill", refusals=("404", "409", "422"))
     async def kill(self, request: Request, body: OptionalBody[Kill]) -> BrokerView:
@@ -123,7 +123,7 @@ class BrokerRoutes(ClusterNoun):
     ) -> WithStatus[BrokerView]:
         """Run the work in the background, and wait up to ``wait_ms`` for the result."""
         try:
-            wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+            wait_ms = number_of(request, "wait_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX)
         except RefusedError:
             life_change.close()
             raise

@@ -170,7 +170,7 @@ class EventRoutes(Noun):
             )
         node_names = frozenset(request.query_params.getlist("node"))
         cursor = number_of(
-            request, "from", default=self._resume_position(request), least=0, most=CURSOR_MAX
+            request, "from", default=self._resume_position(request), minimum=0, maximum=CURSOR_MAX
         )
         return self._listener_response(
             cursor,
@@ -198,7 +198,9 @@ class EventRoutes(Noun):
         only shows that the stream is alive.
         """
         self._admit()
-        cursor = number_of(request, "from", default=len(self._tracer), least=0, most=CURSOR_MAX)
+        cursor = number_of(
+            request, "from", default=len(self._tracer), minimum=0, maximum=CURSOR_MAX
+        )
         return self._listener_response(
             cursor,
             _Packer(self._tracer).next_piece,
@@ -328,7 +330,7 @@ class SimulatedTraceRoutes(EventRoutes):
         """What happened, for people: the story, what unfinished transactions wait for, the fault
         rules and their hits.
         """
-        first_event = number_of(request, "from", default=0, least=0, most=len(self._tracer))
+        first_event = number_of(request, "from", default=0, minimum=0, maximum=len(self._tracer))
         fault_states = [fault(armed_rule) for armed_rule in self._cluster.injector.rules()]
         return Response(
             await report(self._cluster, fault_states, first_event=first_event), media_type=TEXT

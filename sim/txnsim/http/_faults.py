@@ -112,9 +112,9 @@ class FaultRoutes(Noun):
         A rule that never struck has tested nothing.
         """
         injector = self._cluster.injector
-        forgets = word_of(request, "forget", ("true", "false")) == "true"
+        forgets_strikes = word_of(request, "forget", ("true", "false")) == "true"
         idle_rules = injector.never_struck()
-        if forgets:
+        if forgets_strikes:
             injector.forget()
         if not idle_rules:
             return WithStatus(NeverStruck(error=None, never_struck=()))
@@ -184,8 +184,10 @@ class FaultRoutes(Noun):
     async def wait(self, request: Request) -> Fault:
         """Answer once the rule has struck the given number of times."""
         rule_id = self._armed_rule_id(request)
-        count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
-        timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        count = number_of(request, "struck", default=1, minimum=1, maximum=STRIKES_MAX)
+        timeout_ms = number_of(
+            request, "timeout_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX
+        )
         injector = self._cluster.injector
         try:
             await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)

@@ -41,9 +41,9 @@ class LogDirArchiveRoutes(ClusterNoun):
         Every file shows this moment: batches are referenced, not copied, and sent piece by piece.
         """
         broker_id = broker_id_of(request)
-        cut = self._cut_log_dirs([broker_id])
-        files = await self._files(cut, broker_id)
-        return StreamingResponse(_archive_chunks(files, cut.at_ms), media_type=TAR)
+        log_dirs_cut = self._cut_log_dirs([broker_id])
+        files = await self._files(log_dirs_cut, broker_id)
+        return StreamingResponse(_archive_chunks(files, log_dirs_cut.at_ms), media_type=TAR)
 
     @Operation(
         "get",
@@ -59,8 +59,8 @@ class LogDirArchiveRoutes(ClusterNoun):
         log has it.
         """
         broker_ids = [BrokerId(number) for number in numbers_of(request, "broker")]
-        cut = self._cut_log_dirs(broker_ids or sorted(self._cluster.members))
-        return StreamingResponse(self._archive(cut), media_type=TAR)
+        log_dirs_cut = self._cut_log_dirs(broker_ids or sorted(self._cluster.members))
+        return StreamingResponse(self._archive(log_dirs_cut), media_type=TAR)
 
     def _cut_log_dirs(self, broker_ids: Sequence[BrokerId]) -> LogDirsCut:
         try:
@@ -68,9 +68,9 @@ class LogDirArchiveRoutes(ClusterNoun):
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error
 
-    async def _files(self, cut: LogDirsCut, broker_id: BrokerId) -> list[StoredFile]:
+    async def _files(self, log_dirs_cut: LogDirsCut, broker_id: BrokerId) -> list[StoredFile]:
         pace = self._pace()
-        steps = cut.files_in_steps(broker_id)
+        steps = log_dirs_cut.files_in_steps(broker_id)
         while True:
             try:
                 element_count = next(steps)
@@ -79,13 +79,13 @@ class LogDirArchiveRoutes(ClusterNoun):
                 return files
             await rest_where_due(pace, element_count)
 
-    async def _archive(self, cut: LogDirsCut) -> AsyncIterator[bytes]:
-        broker_ids = list(cut.replicas)
+    async def _archive(self, log_dirs_cut: LogDirsCut) -> AsyncIterator[bytes]:
+        broker_ids = list(log_dirs_cut.replicas)
         for broker_id in broker_ids:
             folder = f"broker-{broker_id}"
-            files = [file.in_folder(folder) for file in await self._files(cut, broker_id)]
+            files = [file.in_folder(folder) for file in await self._files(log_dirs_cut, broker_id)]
             is_last = broker_id == broker_ids[-1]
-            async for chunk in _archive_chunks(files, cut.at_ms, ends_archive=is_last):
+            async for chunk in _archive_chunks(files, log_dirs_cut.at_ms, ends_archive=is_last):
                 yield chunk
 
 

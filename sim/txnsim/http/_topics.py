@@ -95,7 +95,7 @@ class TopicRoutes(ClusterNoun):
             topic_image = self._cluster.metadata.create_topic(
                 TopicToCreate(
                     name=topic_body.name,
-                    partitions=topic_body.partitions,
+                    partition_count=topic_body.partitions,
                     replication_factor=topic_body.replication_factor,
                     configs=dict(topic_body.configs),
                 )

@@ -161,7 +161,9 @@ class TransactionRoutes(ClusterNoun):
         if not transactional_id:
             raise RefusedError(422, "transactional_id is missing: say whose state to wait for")
         states = tuple(request.query_params.getlist("state"))
-        timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        timeout_ms = number_of(
+            request, "timeout_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX
+        )
         try:
             entry = await until_state(
                 self._cluster, transactional_id, states, timeout_ms=timeout_ms
@@ -184,7 +186,7 @@ class TransactionRoutes(ClusterNoun):
     async def producers(self, request: Request) -> Listing[ProducerView]:
         """Every producer that the partition leaders know."""
         topic = request.query_params.get("topic")
-        partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
+        partition = number_of(request, "partition", default=-1, minimum=0, maximum=PARTITION_MAX)
         if topic is None and partition >= 0:
             raise RefusedError(422, f"partition {partition} needs a topic")
         if topic is not None:

@@ -74,7 +74,7 @@ class VerdictRoutes(ClusterNoun):
         """The verdict on the cluster: its state in a word, and for each partition where readers
         stand, who holds them, who waits, and what will end it.
         """
-        position = number_of(request, "at", default=-1, least=0)
+        position = number_of(request, "at", default=-1, minimum=0)
         tracer = self._cluster.environment.tracer
         if position >= 0:
             if self._traced is None:
@@ -86,15 +86,18 @@ class VerdictRoutes(ClusterNoun):
             if self._traced is not None and tracer.on:
                 wrong_data = await self._traced.wrong_data()
             facts = await self._facts_reader.read(self._pace())
-            known_places = {(wrong.partition, wrong.offset) for wrong in facts.wrong_data}
+            known_places = {
+                (contradiction.partition, contradiction.offset)
+                for contradiction in facts.wrong_data
+            }
             facts = msgspec.structs.replace(
                 facts,
                 wrong_data=(
                     *facts.wrong_data,
                     *(
-                        wrong
-                        for wrong in wrong_data
-                        if (wrong.partition, wrong.offset) not in known_places
+                        contradiction
+                        for contradiction in wrong_data
+                        if (contradiction.partition, contradiction.offset) not in known_places
                     ),
                 ),
             )

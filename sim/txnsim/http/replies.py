@@ -211,7 +211,7 @@ async def _read_body(request: Request) -> bytearray:
 
 
 def number_of(
-    request: Request, parameter_name: str, *, default: int, least: int, most: int = CURSOR_MAX
+    request: Request, parameter_name: str, *, default: int, minimum: int, maximum: int = CURSOR_MAX
 ) -> int:
     """A whole number in the query.
 
@@ -222,10 +222,11 @@ def number_of(
     if parameter_text is None:
         return default
     number = digits_of(parameter_text)
-    if number is None or not least <= number <= most:
+    if number is None or not minimum <= number <= maximum:
         raise RefusedError(
             422,
-            f"{parameter_name} is {parameter_text!r}, expected a whole number {least} to {most}",
+            f"{parameter_name} is {parameter_text!r}, expected a whole number {minimum} to"
+            f" {maximum}",
         )
     return number
 

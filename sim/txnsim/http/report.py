@@ -83,9 +83,9 @@ async def waits_text(cluster: SimCluster) -> str:
             ]
             await rest_where_due(pace, len(owned_partition.entries))
     return "\n".join(
-        printable(f"{transactional_id}: {wait}")
+        printable(f"{transactional_id}: {wait_reason}")
         for transactional_id in sorted(unfinished_ids)[:WAITING_MAX]
-        for wait in wait_reasons(cluster, transactional_id)
+        for wait_reason in wait_reasons(cluster, transactional_id)
     )
 
 

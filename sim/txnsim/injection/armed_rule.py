@@ -29,11 +29,11 @@ class HeldCrossing(msgspec.Struct, frozen=True, kw_only=True):
     """A crossing that waits for a release."""
 
     crossing: Crossing
-    hit: int
+    hit_event: int
     """Trace index of the crossing's ``fault.hit``; -1 if the trace was off."""
 
 
-class Lasting:
+class LastingEffect:
     """A lasting effect on the cluster, with the function that undoes it."""
 
     __slots__ = ("cancel_timer", "undo")
@@ -49,7 +49,7 @@ class ArmedRule(msgspec.Struct, eq=False):
     rule: FaultRule
     matched: int = 0
     """Number of crossings that matched since the rule was armed."""
-    begun: int = 0
+    begun_count: int = 0
     """Number of strikes that were decided; ``struck`` counts an action on the cluster only when it
     is done.
     """
@@ -57,13 +57,13 @@ class ArmedRule(msgspec.Struct, eq=False):
     """Number of strikes; an action on the cluster counts when it is done."""
     released: int = 0
     """Number of released crossings and ended lasting effects."""
-    held: dict[asyncio.Future[Release], HeldCrossing] = {}
+    held_crossings: dict[asyncio.Future[Release], HeldCrossing] = {}
     """The crossings that wait, oldest first."""
     held_by_line: dict[str, dict[asyncio.Future[Release], None]] = {}
     """The same by connection or link: a stall that ends looks at those of its own line only."""
     passed: int = 0
     """Number of crossings that have overtaken the held one (``reorder``)."""
-    lasting: list[Lasting] = []
+    lasting_effects: list[LastingEffect] = []
     """The lasting effects on the cluster, oldest first."""
     failure: str | None = None
     """Error of the last failed action on the cluster."""
@@ -75,17 +75,17 @@ class ArmedRule(msgspec.Struct, eq=False):
     @property
     def is_spent(self) -> bool:
         """Whether the rule can no longer strike; the crossings that it holds stay held."""
-        waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
-        return not waits_for_others and spent(self.rule, self.matched, self.begun)
+        waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held_crossings)
+        return not waits_for_others and spent(self.rule, self.matched, self.begun_count)
 
     def hold(self, future: asyncio.Future[Release], held_crossing: HeldCrossing) -> None:
         """Note a crossing that waits."""
-        self.held[future] = held_crossing
+        self.held_crossings[future] = held_crossing
         self.held_by_line.setdefault(held_crossing.crossing.line, {})[future] = None
 
     def let_go(self, future: asyncio.Future[Release]) -> None:
         """Forget a crossing that waits no more; nothing if it has been forgotten."""
-        held_crossing = self.held.pop(future, None)
+        held_crossing = self.held_crossings.pop(future, None)
         if held_crossing is None:
             return
         line = held_crossing.crossing.line

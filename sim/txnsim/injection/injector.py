@@ -42,7 +42,7 @@ from txnsim.faults.meanings import FATES, TAKES, DeliveryFate, can_wait
 from txnsim.faults.plan import FaultRule, MessagePart, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import trace_subjects
-from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, Lasting, Release, Undo
+from txnsim.injection.armed_rule import ArmedRule, HeldCrossing, LastingEffect, Release, Undo
 from txnsim.loggers import Logger
 from txnsim.runtime.environment import Clock, Rng, Tasks, TimerHandle
 from txnsim.runtime.trace import Tracer
@@ -124,7 +124,7 @@ class Injector:
         self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
         self._stalls = Stalls(
             clock=clock,
-            ended=self._update_armed,
+            on_ended=self._update_armed,
             released=lambda state, hit: self._trace_release(state, (hit,)),
         )
 
@@ -177,18 +177,20 @@ class Injector:
         if type(fate) is not Pass and type(fate) not in TAKES[point]:
             raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
         ended_count = self._acts.end_all(armed_rule)
-        held_crossings = dict(armed_rule.held)
+        held_crossings = dict(armed_rule.held_crossings)
         if not held_crossings:
             self._trace_release(armed_rule, ())
         if isinstance(armed_rule.rule.action, Stall) or isinstance(armed_rule.rule.then, Stall):
             self._stalls.end_all(armed_rule)
         else:
-            armed_rule.held = {}
+            armed_rule.held_crossings = {}
             armed_rule.held_by_line = {}
             armed_rule.released += len(held_crossings)
             for future, crossing in held_crossings.items():
                 if not future.done():
-                    future.set_result((self._trace_release(armed_rule, (crossing.hit,)), fate))
+                    future.set_result(
+                        (self._trace_release(armed_rule, (crossing.hit_event,)), fate)
+                    )
         self._update_armed()
         return len(held_crossings) + ended_count
 
@@ -339,7 +341,7 @@ class Injector:
             if (is_pass or striking_rule is None) and self._strikes(matching_rule):
                 if is_pass:
                     self._trace_hit(matching_rule, crossing)
-                    matching_rule.begun += 1
+                    matching_rule.begun_count += 1
                     matching_rule.count_strike()
                 else:
                     striking_rule = matching_rule
@@ -349,10 +351,10 @@ class Injector:
 
     def _strikes(self, armed_rule: ArmedRule) -> bool:
         fault_rule = armed_rule.rule
-        if isinstance(fault_rule.action, Reorder) and armed_rule.held:
+        if isinstance(fault_rule.action, Reorder) and armed_rule.held_crossings:
             self._count_overtaking(armed_rule, fault_rule.action.behind)
             return False
-        if not strikes(fault_rule, armed_rule.matched, armed_rule.begun):
+        if not strikes(fault_rule, armed_rule.matched, armed_rule.begun_count):
             return False
         return (
             fault_rule.probability == 1
@@ -361,7 +363,7 @@ class Injector:
 
     def _strike(self, armed_rule: ArmedRule, crossing: Crossing) -> EffectOrWait:
         hit_event = self._trace_hit(armed_rule, crossing)
-        armed_rule.begun += 1
+        armed_rule.begun_count += 1
         action = armed_rule.rule.action
         if isinstance(action, ClusterAction):
             return self._begin_cluster_action(armed_rule, action, crossing, hit_event)
@@ -414,7 +416,7 @@ class Injector:
         self, armed_rule: ArmedRule, crossing: Crossing, hit_event: int
     ) -> asyncio.Future[Release]:
         future: asyncio.Future[Release] = asyncio.get_running_loop().create_future()
-        armed_rule.hold(future, HeldCrossing(crossing=crossing, hit=hit_event))
+        armed_rule.hold(future, HeldCrossing(crossing=crossing, hit_event=hit_event))
         armed_rule.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
         future.add_done_callback(armed_rule.let_go)
@@ -450,12 +452,12 @@ class Injector:
         """
         armed_rule.passed += 1
         if armed_rule.passed == overtaking_max:
-            future, crossing = next(reversed(armed_rule.held.items()))
+            future, crossing = next(reversed(armed_rule.held_crossings.items()))
             armed_rule.let_go(future)
             if not future.done():
                 armed_rule.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(armed_rule, (crossing.hit,)), Pass()))
+                future.set_result((self._trace_release(armed_rule, (crossing.hit_event,)), Pass()))
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
@@ -507,7 +509,7 @@ class Injector:
         action = armed_rule.rule.action
         assert isinstance(action, ClusterAction)  # nothing else has a meaning at `now`
         armed_rule.matched += 1
-        armed_rule.begun += 1
+        armed_rule.begun_count += 1
         if self._tracer.on:
             self._tracer.emit(
                 "fault.hit",
@@ -530,7 +532,7 @@ class Injector:
                 "rule": armed_rule.rule.id,
                 "matched": armed_rule.matched,
                 "struck": armed_rule.struck,
-                "held": len(armed_rule.held),
+                "held": len(armed_rule.held_crossings),
                 **({"disarmed": True} if armed_rule.is_disarmed else {}),
             },
         )
@@ -547,7 +549,7 @@ class Injector:
                 **_rule_fields(armed_rule),
                 "matched": armed_rule.matched,
                 "struck": armed_rule.struck + 1,
-                "held": len(armed_rule.held)
+                "held": len(armed_rule.held_crossings)
                 + isinstance(armed_rule.rule.action, Hold | Reorder | Stall),
                 **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
@@ -587,7 +589,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     """Monotonic clock for the duration of stalls."""
-    ended: Callable[[], None]
+    on_ended: Callable[[], None]
     """Called after each stall has ended."""
     released: Callable[[ArmedRule, int], int]
     """Called with the rule and the trace index of the hit for each released crossing; returns the
@@ -633,10 +635,12 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         stall.is_ending = True
         for future in list(stall.stalling_rule.held_by_line.get(stall.line, ())):
             if not future.done():
-                held_crossing = stall.stalling_rule.held[future]
+                held_crossing = stall.stalling_rule.held_crossings[future]
                 stall.stalling_rule.released += 1
                 stall.stalling_rule.let_go(future)
-                future.set_result((self.released(stall.stalling_rule, held_crossing.hit), Pass()))
+                future.set_result(
+                    (self.released(stall.stalling_rule, held_crossing.hit_event), Pass())
+                )
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish_stall, stall)
@@ -648,7 +652,7 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
             self._end_stall(stall)
             return
         del self._by_line[stall.line]
-        self.ended()
+        self.on_ended()
 
 
 # Actions on the cluster while rules are in force: started, counted, and ended again.
@@ -741,8 +745,8 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         if armed_rule.is_disarmed:
             self._undo(armed_rule, undo)
             return
-        lasting_effect = Lasting(undo)
-        armed_rule.lasting.append(lasting_effect)
+        lasting_effect = LastingEffect(undo)
+        armed_rule.lasting_effects.append(lasting_effect)
         if ends_after_ms is not None:
             timer = self.clock.call_later(
                 ends_after_ms, partial(self._end_lasting_effect, armed_rule, lasting_effect)
@@ -755,13 +759,13 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
         Returns:
             Number of ended effects.
         """
-        lasting_effects = list(armed_rule.lasting)
+        lasting_effects = list(armed_rule.lasting_effects)
         for lasting_effect in lasting_effects:
             self._end_lasting_effect(armed_rule, lasting_effect)
         return len(lasting_effects)
 
-    def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: Lasting) -> None:
-        armed_rule.lasting.remove(lasting_effect)
+    def _end_lasting_effect(self, armed_rule: ArmedRule, lasting_effect: LastingEffect) -> None:
+        armed_rule.lasting_effects.remove(lasting_effect)
         lasting_effect.cancel_timer()
         armed_rule.released += 1
         self._undo(armed_rule, lasting_effect.undo)

@@ -137,10 +137,10 @@ class Segment:
         del self._batches[kept_count:]
         del self._bases[kept_count:]
         del self._ends[kept_count:]
-        kept_entries = bisect_left(self._indexed_offsets, offset)
-        del self._indexed_offsets[kept_entries:]
-        del self._indexed_positions[kept_entries:]
-        self._time_entry_count = min(self._time_entry_count, kept_entries)
+        kept_entry_count = bisect_left(self._indexed_offsets, offset)
+        del self._indexed_offsets[kept_entry_count:]
+        del self._indexed_positions[kept_entry_count:]
+        self._time_entry_count = min(self._time_entry_count, kept_entry_count)
         self._unindexed_bytes = 0  # as LogSegment.truncateTo leaves it
         self.max_timestamp = max(map(max_timestamp_of, self._batches), default=NO_TIMESTAMP)
         self._timed_until = min(self._timed_until, self.max_timestamp)

@@ -60,7 +60,7 @@ PAUSE_RECORDS: Final = 128
 LONG_MAX: Final = 2**63 - 1
 
 
-class Dirt(msgspec.Struct, frozen=True, kw_only=True):
+class DirtyPart(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a log that could be cleaned (LogToClean)."""
 
     first_dirty_offset: int
@@ -78,15 +78,15 @@ class Dirt(msgspec.Struct, frozen=True, kw_only=True):
         return self.dirty_bytes / total_bytes if total_bytes else 0.0
 
 
-def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
+def dirty_part_of(log: PartitionLog, now_ms: int) -> DirtyPart | None:
     """What a round could clean in this log; None if a round is not worth it
     (LogCleanerManager.grabFilthiestCompactedLog).
     """
     if len(log.local.segments) == 1:
         return None
-    dirt = measure_dirt(log, now_ms)
-    is_due = dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
-    return dirt if is_due and dirt.dirty_bytes else None
+    dirty_part = measure_dirty_part(log, now_ms)
+    is_due = dirty_part.is_overdue or dirty_part.ratio > log.config.min_cleanable_dirty_ratio
+    return dirty_part if is_due and dirty_part.dirty_bytes else None
 
 
 class CompressedRecords(Generic[T]):
@@ -131,7 +131,7 @@ def _in_pauses(record_steps: Generator[int, None, T], header: BatchHeader) -> Pa
             yield None
 
 
-def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
+def clean(log: PartitionLog, dirty_part: DirtyPart, now_ms: int) -> Pauses[None]:
     """One round; pauses after each piece of work, and ends early if the log is truncated meanwhile.
 
     Yields:
@@ -143,13 +143,13 @@ def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
     """
     generation = log.local.generation
     key_offsets = _KeyOffsets(log.config.cleaner_keys_max)
-    for compressed_records in key_offsets.note_dirty_keys(log, dirt):
+    for compressed_records in key_offsets.note_dirty_keys(log, dirty_part):
         yield compressed_records
         if log.local.generation != generation:
             return
     cleaned_txns = CleanedTxns()
     for segment_group in _segment_groups(
-        log.local.inactive_segments(0, key_offsets.end_offset), log, dirt.end_offset
+        log.local.inactive_segments(0, key_offsets.end_offset), log, dirty_part.end_offset
     ):
         rewriting = _SegmentRewriting(log, key_offsets, cleaned_txns, now_ms)
         for compressed_records in rewriting.rewrite(segment_group):
@@ -190,7 +190,7 @@ def _first_dirty_offset(log: PartitionLog) -> int:
     return cleaned_until
 
 
-def measure_dirt(log: PartitionLog, now_ms: int) -> Dirt:
+def measure_dirty_part(log: PartitionLog, now_ms: int) -> DirtyPart:
     """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
     first_dirty_offset = _first_dirty_offset(log)
     active_offset = log.local.active_base_offset
@@ -204,7 +204,7 @@ def measure_dirt(log: PartitionLog, now_ms: int) -> Dirt:
     first_timestamps = [
         segment.first_timestamp for segment in dirty_segments if segment.first_timestamp > 0
     ]
-    return Dirt(
+    return DirtyPart(
         first_dirty_offset=first_dirty_offset,
         end_offset=end_offset,
         clean_bytes=sum(
@@ -264,14 +264,14 @@ class _KeyOffsets:
         self.end_offset = 0
         """End of the round: the keys of batches from there on are unknown."""
 
-    def note_dirty_keys(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
+    def note_dirty_keys(self, log: PartitionLog, dirty_part: DirtyPart) -> Pauses[None]:
         """Collect the keys of the dirty part, up to the memory limit."""
-        first_dirty_offset = self.end_offset = dirt.first_dirty_offset
+        first_dirty_offset = self.end_offset = dirty_part.first_dirty_offset
         cleaned_txns = CleanedTxns()
-        cleaned_txns.expect(log.local.index.lookup(first_dirty_offset, dirt.end_offset))
+        cleaned_txns.expect(log.local.index.lookup(first_dirty_offset, dirty_part.end_offset))
         work_bytes = 0
-        segments = log.local.inactive_segments(first_dirty_offset, dirt.end_offset)
-        next_offsets = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
+        segments = log.local.inactive_segments(first_dirty_offset, dirty_part.end_offset)
+        next_offsets = [*(segment.base_offset for segment in segments[1:]), dirty_part.end_offset]
         for segment, next_offset in zip(segments, next_offsets, strict=False):
             for batch in segment.batches():
                 header = read_batch_header(batch)

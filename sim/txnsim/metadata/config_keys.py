@@ -144,10 +144,10 @@ def _key_of(row: SettingRow) -> ConfigKey:
 
 def _bounds(valid_values: str) -> tuple[float | None, float | None]:
     """Least and greatest value of Kafka's ``[1,...,10]`` or ``[1,...]``; None: there is none."""
-    least, dots, greatest = valid_values[1:-1].partition(",...")
+    minimum_text, dots, maximum_text = valid_values[1:-1].partition(",...")
     if not dots or not valid_values.endswith("]"):
         return None, None
-    return _number(least), _number(greatest[1:]) if greatest else None
+    return _number(minimum_text), _number(maximum_text[1:]) if maximum_text else None
 
 
 def _number(number_text: str) -> float:
@@ -158,10 +158,10 @@ def _choices(valid_values: str) -> tuple[str, ...]:
     """The words of Kafka's ``[compact, delete]``; none where a word stands for a form such as
     ``by_duration:PnDTnHnMn.nS``, which a validator of its own checks.
     """
-    words = valid_values.removeprefix("(case insensitive) ")
-    if not words.startswith("[") or not words.endswith("]") or ":" in words:
+    choices_text = valid_values.removeprefix("(case insensitive) ")
+    if not choices_text.startswith("[") or not choices_text.endswith("]") or ":" in choices_text:
         return ()
-    return tuple(words[1:-1].split(", "))
+    return tuple(choices_text[1:-1].split(", "))
 
 
 TOPIC_CONFIGS: Final = topic_configs(LATEST_RULES)

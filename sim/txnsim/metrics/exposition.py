@@ -42,9 +42,9 @@ class _Readings(Collector):
 
 def _metric_and_old_name(metric: table.Metric) -> Iterator[table.Metric]:
     yield metric
-    if metric.old is not None:
+    if metric.old_name is not None:
         meaning = f"deprecated, in milliseconds: use {metric.name}"
-        yield structs.replace(metric, name=metric.old, meaning=meaning, divisor=1)
+        yield structs.replace(metric, name=metric.old_name, meaning=meaning, divisor=1)
 
 
 def _metric_family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:

@@ -39,7 +39,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """Upper bounds of a histogram's buckets, in the unit of its readings."""
     divisor: int = 1
     """Factor by which readings are divided for Prometheus, which wants seconds and ratios."""
-    old: str | None = None
+    old_name: str | None = None
     """A deprecated name that is also shown for one more release, in the unit of the readings."""
 
 
@@ -186,7 +186,7 @@ VERIFICATIONS: Final = _counter(
 VERIFICATION_MS: Final = _counter(
     "txnsim_verification_seconds",
     **_SECONDS,
-    old="txnsim_verification_milliseconds",
+    old_name="txnsim_verification_milliseconds",
     meaning="time that these questions took, waiting for their turn included",
     advice="divided by txnsim_verifications it is the mean: high, first writes of transactions "
     "wait for a slow coordinator",
@@ -209,7 +209,7 @@ FAULTS_STRUCK: Final = _counter(
 ACTIVE_MS: Final = _gauge(
     "txnsim_max_active_transaction_seconds",
     **_SECONDS,
-    old="txnsim_max_active_transaction_milliseconds",
+    old_name="txnsim_max_active_transaction_milliseconds",
     meaning="time since the oldest Ongoing transaction that the broker coordinates began; 0 "
     "without any",
     advice="near transaction.max.timeout.ms it is about to be aborted: `txnsim txns list "
@@ -283,7 +283,7 @@ REQUEST_ERRORS: Final = _counter(
 REQUEST_MS: Final = _histogram(
     "txnsim_request_seconds",
     **_SECONDS,
-    old="txnsim_request_milliseconds",
+    old_name="txnsim_request_milliseconds",
     labels=("broker", "api"),
     meaning="from taking up a request until its answer is handed over; it is written to the "
     "socket at the end of the same turn of the loop",
@@ -294,7 +294,7 @@ REQUEST_MS: Final = _histogram(
 REQUEST_LOCAL_MS: Final = _counter(
     "txnsim_request_local_seconds",
     **_SECONDS,
-    old="txnsim_request_local_milliseconds",
+    old_name="txnsim_request_local_milliseconds",
     labels=("broker", "api"),
     meaning="the part of a request's time until its answer was there, or had to be waited for",
     advice="divided by the requests it is the mean: high, and the machine is busy, or requests "
@@ -304,7 +304,7 @@ REQUEST_LOCAL_MS: Final = _counter(
 REQUEST_REMOTE_MS: Final = _histogram(
     "txnsim_request_remote_seconds",
     **_SECONDS,
-    old="txnsim_request_remote_milliseconds",
+    old_name="txnsim_request_remote_milliseconds",
     labels=("broker", "api"),
     meaning="the rest of a request's time: waiting for replicas, for a coordinator's log, for "
     "other brokers, for records to fetch, for members of a group; 0 where nothing was waited for",

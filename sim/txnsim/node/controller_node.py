@@ -168,7 +168,7 @@ class ControllerNode:
         state = self._sessions.next_state(
             command,
             registered_at=registration_epoch,
-            leads=lambda: leads_any_partition(image, broker_id),
+            is_leader=lambda: leads_any_partition(image, broker_id),
         )
         state_before = self._sessions.state(broker_id)
         image_after = (

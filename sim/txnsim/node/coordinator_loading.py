@@ -47,7 +47,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     clock: Clock
     tasks: Tasks
     min_ms: int
-    _waiting: deque[Iterator[int]] = msgspec.field(default_factory=deque)
+    _waiting_loads: deque[Iterator[int]] = msgspec.field(default_factory=deque)
     """Loads that are waiting to run."""
     _is_reading: bool = False
     _last_number: int = 0
@@ -76,7 +76,7 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._waiting.clear()
+        self._waiting_loads.clear()
 
     def _cross(self, topic_partition: TopicPartition, start_read: Load) -> None:
         self.fault_points.go_on(
@@ -88,19 +88,19 @@ class CoordinatorLoading(msgspec.Struct, kw_only=True, eq=False):
     def _on_fault_verdict(self, verdict: FaultEffect | None, start_read: Load) -> None:
         if self._is_stopped or is_lost(verdict):
             return
-        self._waiting.append(start_read(is_readable=not error_in(verdict)))
+        self._waiting_loads.append(start_read(is_readable=not error_in(verdict)))
         self._start_reading()
 
     def _start_reading(self) -> None:
-        if self._waiting and not self._is_reading:
+        if self._waiting_loads and not self._is_reading:
             self._is_reading = True
             self.tasks.drive(self._read_waiting(), self._on_read_end, name="coordinator loading")
 
     async def _read_waiting(self) -> None:
         """Run the loads one after the other; pause when a slice of the turn is used up."""
         slices, spent_ns = TimeSlices(self.tasks.turns), 0
-        while self._waiting:
-            for record_count in self._waiting.popleft():
+        while self._waiting_loads:
+            for record_count in self._waiting_loads.popleft():
                 spent_ns += record_count * RECORD_NS
                 if spent_ns >= SLICE_NS:
                     spent_ns = 0

@@ -34,7 +34,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
     broker_id: BrokerId
     fault_points: BrokerFaultPoints
-    current: Callable[[], ClusterImage]
+    current_image: Callable[[], ClusterImage]
     """Gives the image that was applied last."""
     take_up: Callable[[ClusterImage], Iterable[int]]
     """Applies an image; yields the amount of work of each step."""
@@ -50,7 +50,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._next_image = image
         elif self.fault_points.is_armed:
             self._held_image = image
-            roles = changed_roles(self.current(), image, self.broker_id)
+            roles = changed_roles(self.current_image(), image, self.broker_id)
             self.fault_points.go_on(
                 lambda verdict: self._on_fault_verdict(image, verdict),
                 FaultPoint.METADATA_APPLY,
@@ -74,11 +74,11 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
 
     def _receive_next(self) -> None:
         if self._held_image is None and self._next_image is not None:
-            newer, self._next_image = self._next_image, None
-            self.receive(newer)
+            next_image, self._next_image = self._next_image, None
+            self.receive(next_image)
 
     def _take_up(self, image: ClusterImage) -> None:
-        if not _is_large(self.current(), image):
+        if not _is_large(self.current_image(), image):
             for _ in self.take_up(image):
                 pass
             return
@@ -105,10 +105,10 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             self._receive_next()
 
 
-def _is_large(old: ClusterImage, new: ClusterImage) -> bool:
+def _is_large(old_image: ClusterImage, new_image: ClusterImage) -> bool:
     """Whether the new image changes too many partitions for one slice."""
-    names = new.changed_topics(old)
-    if new.broker_configs is not old.broker_configs:
-        names = tuple(dict.fromkeys((*names, *new.topics)))
-    topics = (new.topics.get(name) or old.topics[name] for name in names)
+    names = new_image.changed_topics(old_image)
+    if new_image.broker_configs is not old_image.broker_configs:
+        names = tuple(dict.fromkeys((*names, *new_image.topics)))
+    topics = (new_image.topics.get(name) or old_image.topics[name] for name in names)
     return sum(len(topic.partitions) for topic in topics) > AT_ONCE_MAX

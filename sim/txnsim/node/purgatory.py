@@ -56,7 +56,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     _stopwatch_ns: Callable[[], int] = lambda: 0
     parked: dict[KeyT, dict[ParkedOperation, None]] = {}
     _by_timeout: dict[float, dict[ParkedOperation, None]] = {}
-    wide: dict[ParkedOperation, None] = {}
+    wide_operations: dict[ParkedOperation, None] = {}
     """Operations with too many keys for the index; they are looked at for every key."""
     _late_keys: dict[KeyT, bool | None] = {}
     """Keys with too many operations for one step, in line -> True if released, False if touched,
@@ -110,7 +110,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             self._arm_timer(timeout_ms, timeout_ms)
         same_timeout[operation] = None
         if len(operation.keys) > WIDE:
-            self.wide[operation] = None
+            self.wide_operations[operation] = None
         else:
             for key in operation.keys:
                 self.parked.setdefault(key, {})[operation] = None
@@ -120,9 +120,13 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         it.
         """
         operations: Collection[ParkedOperation] = self.parked.get(key, ())
-        if self.wide:
+        if self.wide_operations:
             operations = [
-                *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
+                *(
+                    wide_operation
+                    for wide_operation in self.wide_operations
+                    if key in wide_operation.keys
+                ),
                 *operations,
             ]
         if len(operations) > AT_ONCE:
@@ -149,7 +153,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         indexed_operations = dict.fromkeys(
             operation for operations in self.parked.values() for operation in operations
         )
-        for operation in [*self.wide, *indexed_operations]:
+        for operation in [*self.wide_operations, *indexed_operations]:
             self._finish_operation(operation, partial(operation.answer, done=True))
 
     def pace(self) -> Pace:
@@ -161,7 +165,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         indexed_operations = {
             operation for operations in self.parked.values() for operation in operations
         }
-        return len(indexed_operations) + len(self.wide)
+        return len(indexed_operations) + len(self.wide_operations)
 
     def _finish_operation(
         self, operation: ParkedOperation, answer: Callable[[], object] | None
@@ -170,7 +174,7 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         if same_timeout is not None:
             same_timeout.pop(operation, None)
         if len(operation.keys) > WIDE:
-            self.wide.pop(operation, None)
+            self.wide_operations.pop(operation, None)
         else:
             for key in operation.keys:
                 operations = self.parked.get(key)
@@ -184,7 +188,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def _waiting_for(self, key: KeyT) -> list[ParkedOperation]:
         return [
-            *(wide_operation for wide_operation in self.wide if key in wide_operation.keys),
+            *(
+                wide_operation
+                for wide_operation in self.wide_operations
+                if key in wide_operation.keys
+            ),
             *self.parked.get(key, ()),
         ]
 

@@ -358,10 +358,14 @@ class FetchSessions:
     __slots__ = ("_draw_number", "_next_shard", "_partitions_max", "_shards")
 
     def __init__(
-        self, *, slot_count: int, draw_number: Callable[[int, int], int], partitions: int = 2**31
+        self,
+        *,
+        slot_count: int,
+        draw_number: Callable[[int, int], int],
+        partition_count: int = 2**31,
     ) -> None:
         self._draw_number = draw_number
-        self._partitions_max = partitions
+        self._partitions_max = partition_count
         self._next_shard = 0
         self._shards = tuple(
             _CacheShard(

@@ -181,7 +181,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         else:
             is_committed = partition.note_append(self.watermarks.max_lag_and_now_ms)
         purgatory = self.watermarks.purgatory
-        if is_committed and (topic_partition in purgatory.parked or purgatory.wide):
+        if is_committed and (topic_partition in purgatory.parked or purgatory.wide_operations):
             purgatory.touch(topic_partition)
         if previous_cause is not None:
             if is_committed:

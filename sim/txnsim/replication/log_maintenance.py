@@ -17,7 +17,13 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError, MissingExtraError
-from txnsim.log.cleaner import CompressedRecords, Dirt, clean, dirt_of, measure_dirt
+from txnsim.log.cleaner import (
+    CompressedRecords,
+    DirtyPart,
+    clean,
+    dirty_part_of,
+    measure_dirty_part,
+)
 from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
 from txnsim.node.broker_fault_points import TimerGate, run_when_due
@@ -97,7 +103,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         if log is None or not log.config.is_compacted or len(log.local.segments) == 1:
             return
         now_ms = self.clock.now_ms()
-        for _ in clean(log, measure_dirt(log, now_ms), now_ms):
+        for _ in clean(log, measure_dirty_part(log, now_ms), now_ms):
             pass  # in one go: the caller waits for it
 
     def clean_soon(self) -> None:
@@ -181,9 +187,9 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     async def _clean_dirty_logs(self) -> None:
         """Clean logs until none is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
         while (dirtiest := self._dirtiest_log()) is not None:
-            log, dirt = dirtiest
+            log, dirty_part = dirtiest
             try:
-                for compressed_records in clean(log, dirt, self.clock.now_ms()):
+                for compressed_records in clean(log, dirty_part, self.clock.now_ms()):
                     if compressed_records is None:
                         await asyncio.sleep(0)
                     else:
@@ -209,18 +215,20 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         finally:
             unpacker.leave()
 
-    def _dirtiest_log(self) -> tuple[PartitionLog, Dirt] | None:
+    def _dirtiest_log(self) -> tuple[PartitionLog, DirtyPart] | None:
         """The log with the highest ratio of dirty records, among those that are due; None if none
         is.
         """
         now_ms = self.clock.now_ms()
-        dirtiest: tuple[PartitionLog, Dirt] | None = None
+        dirtiest: tuple[PartitionLog, DirtyPart] | None = None
         for log in self._compacted_logs():
             if len(log.local.segments) == 1 or log in self._uncleanable:
                 continue
-            dirt = dirt_of(log, now_ms)
-            if dirt is not None and (dirtiest is None or dirt.ratio > dirtiest[1].ratio):
-                dirtiest = (log, dirt)
+            dirty_part = dirty_part_of(log, now_ms)
+            if dirty_part is not None and (
+                dirtiest is None or dirty_part.ratio > dirtiest[1].ratio
+            ):
+                dirtiest = (log, dirty_part)
         return dirtiest
 
     def _compacted_logs(self) -> Iterable[PartitionLog]:

@@ -422,7 +422,9 @@ class _Fetcher:
                     or has_offset_moved
                 )
             purgatory, topic_partition = self._purgatory, log.topic_partition
-            if has_offset_moved and (topic_partition in purgatory.parked or purgatory.wide):
+            if has_offset_moved and (
+                topic_partition in purgatory.parked or purgatory.wide_operations
+            ):
                 purgatory.touch(topic_partition)
 
     def _begin_applying(self, request_number: int, reply: ReplicaFetchReply) -> None:

@@ -83,7 +83,7 @@ class Pipe(msgspec.Struct, eq=False):
 
     _clock: Clock
     _last_ms: float = 0.0
-    _waiting: deque[Callable[[], object]] = msgspec.field(default_factory=deque)
+    _waiting_deliveries: deque[Callable[[], object]] = msgspec.field(default_factory=deque)
 
     def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
         """Call ``deliver`` after ``latency_ms``, but not before the message sent earlier is
@@ -91,7 +91,7 @@ class Pipe(msgspec.Struct, eq=False):
         """
         now_ms = self._clock.monotonic_us() / 1_000
         self._last_ms = max(self._last_ms, now_ms + latency_ms)
-        self._waiting.append(deliver)
+        self._waiting_deliveries.append(deliver)
         # One timer per message, but each takes the oldest: equal deadlines fire in no promised
         # order.
-        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
+        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting_deliveries.popleft()())

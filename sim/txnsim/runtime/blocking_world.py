@@ -67,19 +67,19 @@ class RealWorld:
         return False
 
 
-_current: Final[ContextVar[BlockingWorld]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state
+_current_world: Final[ContextVar[BlockingWorld]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state
 
 
 def world() -> BlockingWorld:
     """The current world of this thread."""
-    return _current.get()
+    return _current_world.get()
 
 
 @contextmanager
 def playing_in(new_world: BlockingWorld) -> Iterator[None]:
     """Make ``new_world`` the current world of this thread for the block."""
-    token = _current.set(new_world)
+    token = _current_world.set(new_world)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current_world.reset(token)

@@ -240,11 +240,13 @@ class PeerLinks:
         if tracer.on:
             if tracer.full or api_key not in PEER_ROUTINE:
                 call.traced_as = _TRACED_MESSAGES
-                call.sent = self._trace_message("msg.send", source, target, call, response=False)
+                call.send_event = self._trace_message(
+                    "msg.send", source, target, call, response=False
+                )
             else:
                 call.traced_as = _TRACED_POLL if api_key in PEER_POLLS else _TRACED_CAUSE
                 trace_scope = tracer.scope
-                call.sent = tracer.cause if trace_scope is None else trace_scope
+                call.send_event = tracer.cause if trace_scope is None else trace_scope
         if self._latency_ms is not None:
             self._pipe(call.link).send(
                 self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
@@ -262,7 +264,7 @@ class PeerLinks:
             self._cross_fault_point(FaultPoint.PEER_REQUEST, call, call.command, arrive_crossed)
             return
         source, target = call.link
-        if call.lost:
+        if call.is_lost:
             return
         # A request that has timed out is handled all the same, and its answer thrown away: a sent
         # request reaches the peer, also when the sender has given up on it.
@@ -274,10 +276,12 @@ class PeerLinks:
             return
         tracer, traced_as, cause_before = self._tracer, call.traced_as, None
         if traced_as is _TRACED_MESSAGES:
-            call.received = self._trace_message("msg.recv", target, source, call, response=False)
-            cause_before = tracer.caused_by(call.received)
-        elif traced_as is _TRACED_CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
-            cause_before = tracer.caused_by(call.sent)
+            call.receive_event = self._trace_message(
+                "msg.recv", target, source, call, response=False
+            )
+            cause_before = tracer.caused_by(call.receive_event)
+        elif traced_as is _TRACED_CAUSE and call.send_event not in (tracer.scope, NO_CAUSE):
+            cause_before = tracer.caused_by(call.send_event)
         try:
             # A command is delivered as an object, without encoding.
             answer = handler(call.api_key, call.api_version, call.command, source)
@@ -328,12 +332,12 @@ class PeerLinks:
         traced_as = call.traced_as
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
-            call.sent = self._trace_message("msg.send", target, source, call, response=True)
+            call.send_event = self._trace_message("msg.send", target, source, call, response=True)
         elif self._tracer.on:
             scope = self._tracer.scope
             cause = self._tracer.cause if scope is None else scope
-            if traced_as is not _TRACED_CAUSE or cause > call.sent:
-                call.sent = cause
+            if traced_as is not _TRACED_CAUSE or cause > call.send_event:
+                call.send_event = cause
         if self._latency_ms is None and not self.interceptor.is_armed:
             if traced_as is _TRACED_OFF and not self._has_cuts:
                 del call.pending[call.correlation_id]
@@ -347,7 +351,7 @@ class PeerLinks:
         """The callback, with the message that was sent last as its cause: timers of a link fire for
         each other.
         """
-        return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
+        return self._tracer.bound(callback, call.send_event) if self._tracer.on else callback
 
     def _return_answer(
         self, call: PeerCall, answer: object, deliver_answer: Callable[[], object]
@@ -388,16 +392,16 @@ class PeerLinks:
     def _deliver(self, call: PeerCall, reply: object) -> None:
         if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
-        traced_as, received = call.traced_as, call.sent
+        traced_as, receive_event = call.traced_as, call.send_event
         if traced_as < _TRACED_CAUSE or (
-            traced_as is _TRACED_CAUSE and received in (self._tracer.scope, NO_CAUSE)
+            traced_as is _TRACED_CAUSE and receive_event in (self._tracer.scope, NO_CAUSE)
         ):
             call.succeed(reply)
             return
         if traced_as is _TRACED_MESSAGES:
             source, target = call.link
-            received = self._trace_message("msg.recv", source, target, call, response=True)
-        cause_before = self._tracer.caused_by(received)
+            receive_event = self._trace_message("msg.recv", source, target, call, response=True)
+        cause_before = self._tracer.caused_by(receive_event)
         call.succeed(reply)
         self._tracer.caused_by(cause_before)
 
@@ -411,7 +415,7 @@ class PeerLinks:
         elif not self._tracer.on:
             self._ask_interceptor(point, call, content, send_on)
         else:
-            cause_before = self._tracer.caused_by(call.sent)
+            cause_before = self._tracer.caused_by(call.send_event)
             self._ask_interceptor(point, call, content, send_on)
             self._tracer.caused_by(cause_before)
 
@@ -570,7 +574,7 @@ class PeerLinks:
             self._tracer.emit(
                 "timer.fire",
                 f"broker/{call.link[0]}",
-                parents=(call.sent,),
+                parents=(call.send_event,),
                 importance=0 if call.api_key in PEER_POLLS else None,
                 data={"timer": "request.timeout", "waited_ms": timeout_ms},
             )
@@ -582,7 +586,7 @@ class PeerLinks:
         pending_calls = [call for calls in self._pending.values() for call in calls.values()]
         for call in [*pending_calls, *self._waiting]:
             if is_affected(call.link):
-                call.lost = True
+                call.is_lost = True
                 call.fail(PeerDisconnectedError(f"{call}: {reason}"))
 
     def _pipe(self, link: Link, *, is_backward: bool = False) -> Pipe:
@@ -728,16 +732,16 @@ class _ContextOfOneConnection(ssl.SSLContext):
     def wrap_bio(
         self,
         incoming: ssl.MemoryBIO,
-        outgoing: ssl.MemoryBIO,
+        outgoing_bio: ssl.MemoryBIO,
         server_side: bool = False,  # noqa: FBT001, FBT002 - the signature is Python's
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         """Make the TLS object of the connection."""
         host_name = cast(str | None, server_hostname)
-        tls_object = self.shared.wrap_bio(incoming, outgoing, server_side, host_name, session)
+        tls_object = self.shared.wrap_bio(incoming, outgoing_bio, server_side, host_name, session)
         assert isinstance(tls_object, _AlertingTlsObject)
-        tls_object.send_alert = partial(self.gate.send_alert, outgoing)
+        tls_object.send_alert = partial(self.gate.send_alert, outgoing_bio)
         incoming.write(self.gate.take_early_bytes())
         return tls_object
 
@@ -829,9 +833,9 @@ class TlsGate(asyncio.Protocol):
         self._early.clear()
         return early_bytes
 
-    def send_alert(self, outgoing: ssl.MemoryBIO) -> None:
+    def send_alert(self, outgoing_bio: ssl.MemoryBIO) -> None:
         """Send the bytes that TLS has ready."""
-        alert = outgoing.read()
+        alert = outgoing_bio.read()
         if alert and self._raw is not None:
             self._raw.write(alert)
 

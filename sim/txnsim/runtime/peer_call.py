@@ -66,11 +66,11 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
     pending: dict[int, PeerCall]
     is_copy: bool = False
     """It is a duplicate that a fault sends: nobody waits for its answer."""
-    lost: bool = False
+    is_lost: bool = False
     """The connection broke before the request reached the target."""
-    sent: int = -1
+    send_event: int = -1
     """Trace index of the event of sending: first of the request, then of the answer."""
-    received: int = -1
+    receive_event: int = -1
     """Trace index of the event of the request's arrival."""
     traced_as: TracedAs = TracedAs.OFF
 
@@ -93,7 +93,7 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         )
         call.is_copy = is_copy
         call.traced_as = self.traced_as
-        call.sent = self.sent
+        call.send_event = self.send_event
         return call
 
     def causes(self, kind: str, cause: int, *, response: bool) -> tuple[int, ...]:
@@ -104,12 +104,12 @@ class PeerCall(msgspec.Struct, kw_only=True, eq=False):
         cut.
         """
         if kind != "msg.send":
-            return self.sent, cause
+            return self.send_event, cause
         if not response:
             return (cause,)
         # An event before the request's arrival has not ended its wait: timers are armed for
         # several.
-        return (cause if cause > self.received else -1, self.received)
+        return (cause if cause > self.receive_event else -1, self.receive_event)
 
     def succeed(self, reply: object) -> None:
         """Give the reply to the sender, if it still waits."""

@@ -444,12 +444,12 @@ class LoopTasks:
             # A task takes this mark off at once, and so must we: until then nothing else may await
             # the same future ("await wasn't used with future").
             awaited._asyncio_future_blocking = False
-        rest = _CoroutineRest(drive.coroutine, awaited, drive.done)
+        coroutine_rest = _CoroutineRest(drive.coroutine, awaited, drive.done)
         task = self._loop.create_task(
-            rest.run(), name=drive.name, context=self._task_context(drive)
+            coroutine_rest.run(), name=drive.name, context=self._task_context(drive)
         )
         self._running[task] = None
-        task.add_done_callback(rest.settle)
+        task.add_done_callback(coroutine_rest.settle)
         task.add_done_callback(self._drop_task)
 
     def _task_context(self, drive: _DrivenCoroutine) -> Context | None:

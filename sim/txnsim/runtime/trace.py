@@ -403,10 +403,10 @@ class Tracer:
         ``message_key`` is the client's address, the correlation id, and whether it is an answer.
         The trace forgets the oldest messages that have no receiver.
         """
-        mail = self.mail
-        mail[message_key] = event_index
-        if len(mail) > MAIL_MAX:
-            del mail[next(iter(mail))]
+        event_by_message = self.mail
+        event_by_message[message_key] = event_index
+        if len(event_by_message) > MAIL_MAX:
+            del event_by_message[next(iter(event_by_message))]
 
     def take(self, message_key: tuple[str, int, bool]) -> int:
         """Trace event of the sending of a received message; -1 if it was not noted."""
@@ -621,15 +621,15 @@ _KIND_COLUMN, _TX_COLUMN, _DATA_COLUMN = 3, 4, 5
 class Lives(msgspec.Struct):
     """What some consecutive events say about transactions, by transactional id."""
 
-    open: set[str]
+    open_ids: set[str]
     """Transactional ids with events after their last end here, or without an end here."""
-    ended: set[str]
+    ended_ids: set[str]
     """Transactional ids whose transaction ended here; a new one may have begun since."""
 
-    def follow(self, later: Lives) -> None:
+    def follow(self, next_lives: Lives) -> None:
         """Add the lives of the events that come next."""
-        self.open = (self.open - later.ended) | later.open
-        self.ended |= later.ended
+        self.open_ids = (self.open_ids - next_lives.ended_ids) | next_lives.open_ids
+        self.ended_ids |= next_lives.ended_ids
 
 
 def lives_of(rows: Sequence[Row]) -> Lives:
@@ -675,9 +675,9 @@ NO_LIVES: Final = Lives(set(), set())
 class _Batch(msgspec.Struct, frozen=True, gc=False):
     """Consecutive events, encoded."""
 
-    first: int
-    count: int
-    kept: bytes
+    first_event: int
+    event_count: int
+    encoded: bytes
 
 
 class _Chunk:
@@ -686,10 +686,10 @@ class _Chunk:
     __slots__ = ("batches", "first", "is_opening", "lives", "size")
 
     def __init__(self, batch: _Batch, lives: Lives, *, is_opening: bool) -> None:
-        self.first = batch.first
+        self.first = batch.first_event
         self.batches = [batch]
-        self.lives = Lives(set(lives.open), set(lives.ended))
-        self.size = len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives()
+        self.lives = Lives(set(lives.open_ids), set(lives.ended_ids))
+        self.size = len(batch.encoded) + BATCH_OVERHEAD + self._size_of_lives()
         self.is_opening = is_opening
         """Its first event is a snapshot."""
 
@@ -697,10 +697,10 @@ class _Chunk:
         self.batches.append(batch)
         lives_size_before = self._size_of_lives()
         self.lives.follow(lives)
-        self.size += len(batch.kept) + BATCH_OVERHEAD + self._size_of_lives() - lives_size_before
+        self.size += len(batch.encoded) + BATCH_OVERHEAD + self._size_of_lives() - lives_size_before
 
     def _size_of_lives(self) -> int:
-        return getsizeof(self.lives.open) + getsizeof(self.lives.ended)
+        return getsizeof(self.lives.open_ids) + getsizeof(self.lives.ended_ids)
 
 
 class Ring:
@@ -740,16 +740,16 @@ class Ring:
             lives: What they say about transactions; used only if the ring has a bound.
             is_opening: The first event is a snapshot: a reader can begin here.
         """
-        newest = self._chunks[-1] if self._chunks else None
+        newest_chunk = self._chunks[-1] if self._chunks else None
         batch = _Batch(self.next, event_count, encoded)
-        if newest is None or is_opening or newest.size >= CHUNK_BYTES:
-            newest = _Chunk(batch, lives, is_opening=is_opening)
-            self._chunks.append(newest)
-            self._size += newest.size
+        if newest_chunk is None or is_opening or newest_chunk.size >= CHUNK_BYTES:
+            newest_chunk = _Chunk(batch, lives, is_opening=is_opening)
+            self._chunks.append(newest_chunk)
+            self._size += newest_chunk.size
         else:
-            size_before = newest.size
-            newest.add(batch, lives)
-            self._size += newest.size - size_before
+            size_before = newest_chunk.size
+            newest_chunk.add(batch, lives)
+            self._size += newest_chunk.size - size_before
         self.next += event_count
         if self.bytes_max is not None and self.size > self.bytes_max:
             self._shrink(self.bytes_max)
@@ -781,9 +781,9 @@ class Ring:
         for chunk in reversed(dropped_chunks):
             self._size -= chunk.size
             # Transactions that end in a later chunk are skipped: nearly all.
-            if still_open := chunk.lives.open - ended_ids:
+            if still_open := chunk.lives.open_ids - ended_ids:
                 chunks_with_open.append((chunk, still_open))
-            ended_ids |= chunk.lives.ended
+            ended_ids |= chunk.lives.ended_ids
         for transactional_id in ended_ids & self._carried.keys():
             self._forget_carried(transactional_id)
         for chunk, still_open in reversed(chunks_with_open):
@@ -836,8 +836,8 @@ class Ring:
             )
         event_index = max(from_index, self.first)
         for batch in self._batches(event_index):
-            event_index = max(event_index, batch.first)
-            yield from self._lines(batch)[event_index - batch.first :]
+            event_index = max(event_index, batch.first_event)
+            yield from self._lines(batch)[event_index - batch.first_event :]
 
     def batches(self, from_index: int) -> Iterator[tuple[int, int, bytes]]:
         """Events from a cursor on, in batches: index of the first event, number of events, packed
@@ -846,7 +846,11 @@ class Ring:
         The first batch may begin before the cursor. Events may be added during the iteration.
         """
         for batch in self._batches(from_index):
-            yield batch.first, batch.count, self._form.packed(batch.kept, batch.first)
+            yield (
+                batch.first_event,
+                batch.event_count,
+                self._form.packed(batch.encoded, batch.first_event),
+            )
 
     def _batches(self, from_index: int) -> Iterator[_Batch]:
         event_index = max(from_index, self.first)
@@ -854,7 +858,7 @@ class Ring:
             chunk = self._chunks[bisect_right(self._chunks, event_index, key=_first_index) - 1]
             batch = chunk.batches[bisect_right(chunk.batches, event_index, key=_first_index) - 1]
             yield batch
-            event_index = max(batch.first + batch.count, self.first)
+            event_index = max(batch.first_event + batch.event_count, self.first)
 
     def texts(self) -> Iterator[bytes]:
         """All events that are kept now, as pieces of whole lines; later events change none of them.
@@ -873,21 +877,21 @@ class Ring:
         texts: list[bytes] = []
         event_count = 0
         for batch in batches:
-            if texts and event_count + batch.count > LINES_AT_ONCE:
+            if texts and event_count + batch.event_count > LINES_AT_ONCE:
                 yield b"".join(texts)
                 texts, event_count = [], 0
             texts.append(self._text(batch))
-            event_count += batch.count
+            event_count += batch.event_count
         if texts:
             yield b"".join(texts)
 
     def _text(self, batch: _Batch) -> bytes:
-        return self._form.lines(batch.kept, batch.first)
+        return self._form.lines(batch.encoded, batch.first_event)
 
     def _lines(self, batch: _Batch) -> list[bytes]:
-        lines = self._read.get(batch.first)
+        lines = self._read.get(batch.first_event)
         if lines is None:
-            lines = self._read[batch.first] = self._text(batch).splitlines()
+            lines = self._read[batch.first_event] = self._text(batch).splitlines()
             if len(self._read) > READ_KEPT:
                 del self._read[next(iter(self._read))]
         return lines
@@ -903,7 +907,7 @@ def _join_lines(indexed_lines: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
 
 
 def _first_index(part: _Chunk | _Batch) -> int:
-    return part.first
+    return part.first_event if isinstance(part, _Batch) else part.first
 
 
 def _index_of_line(line: bytes) -> int:

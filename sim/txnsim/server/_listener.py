@@ -123,17 +123,19 @@ class BrokerListener:
         self._endpoints.append(bound_endpoint)
         return msgspec.structs.replace(endpoint, port=bound_endpoint.socket.address[1])
 
-    def take_over_sockets(self, former: BrokerListener, endpoints: Sequence[Endpoint]) -> None:
+    def take_over_sockets(
+        self, former_listener: BrokerListener, endpoints: Sequence[Endpoint]
+    ) -> None:
         """Take over the sockets of another listener; its connections stay with it.
 
         Args:
-            former: The other listener; it has no sockets afterwards.
+            former_listener: The other listener; it has no sockets afterwards.
             endpoints: The new endpoint of each socket, in the order in which they were bound.
         """
-        for bound_endpoint, endpoint in zip(former._endpoints, endpoints, strict=True):
+        for bound_endpoint, endpoint in zip(former_listener._endpoints, endpoints, strict=True):
             bound_endpoint.listener = self
             bound_endpoint.endpoint, bound_endpoint.replaced_endpoint = endpoint, None
-        self._endpoints, former._endpoints = former._endpoints, []
+        self._endpoints, former_listener._endpoints = former_listener._endpoints, []
 
     def open(self, broker: Broker) -> None:
         """Handle requests from now on."""

@@ -283,5 +283,5 @@ def _fault_state(rule: ArmedRule) -> FaultNow:
         action=str(rule.rule.action),
         matched=rule.matched,
         struck=rule.struck,
-        held=len(rule.held),
+        held=len(rule.held_crossings),
     )

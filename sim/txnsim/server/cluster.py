@@ -676,7 +676,7 @@ class SimCluster:
             created_topic = self.metadata.create_topic(
                 TopicToCreate(
                     name=topic_name,
-                    partitions=partition_count,
+                    partition_count=partition_count,
                     replication_factor=replication_factor,
                 )
             )

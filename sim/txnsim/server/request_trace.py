@@ -205,20 +205,20 @@ def _request_fields(
 
 def summary_of(subject: Subject) -> str:
     """Summary in one line: transactional id, producer, commit or abort, partitions."""
-    words = []
+    summary_parts = []
     if subject.transactional_id is not None:
-        words.append(subject.transactional_id)
+        summary_parts.append(subject.transactional_id)
     if subject.producer_id is not None and subject.producer_id >= 0:
-        words.append(f"producer {subject.producer_id}")
+        summary_parts.append(f"producer {subject.producer_id}")
     if subject.committed is not None:
-        words.append("commit" if subject.committed else "abort")
+        summary_parts.append("commit" if subject.committed else "abort")
     partitions = subject.partitions
-    words += map(str, partitions[:SUMMARY_PARTITIONS_MAX])
+    summary_parts += map(str, partitions[:SUMMARY_PARTITIONS_MAX])
     if len(partitions) > SUMMARY_PARTITIONS_MAX:
-        words.append(f"and {len(partitions) - SUMMARY_PARTITIONS_MAX} more")
+        summary_parts.append(f"and {len(partitions) - SUMMARY_PARTITIONS_MAX} more")
     if subject.other_subjects:
-        words.append(f"and {len(subject.other_subjects)} more like it")
-    return " ".join(words)
+        summary_parts.append(f"and {len(subject.other_subjects)} more like it")
+    return " ".join(summary_parts)
 
 
 def tx_of(subject: Subject, message: Any) -> str:

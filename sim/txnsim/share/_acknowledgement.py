@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight import InFlightBatches
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share.commands import (
     NULL_POINTER_REJECTION,
@@ -52,12 +52,12 @@ _NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
 class Acknowledgement:
     """The acknowledgements of one request for one share partition."""
 
-    records: InFlight
+    records: InFlightBatches
     member_id: str
     settings: SharePartitionSettings
     token: int
     now_ms: int
-    moved: MovedStates = field(default_factory=list)
+    moved_states: MovedStates = field(default_factory=list)
 
     def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
         """Acknowledge the records of one range; do nothing below the start offset."""
@@ -154,7 +154,7 @@ class Acknowledgement:
         state.move(state_after, self.settings, token=self.token)
         if state.state in TERMINAL:
             self.records.delivery_complete_count += state.last_offset - state.first_offset + 1
-        self.moved.append((state, dead_letter_reason))
+        self.moved_states.append((state, dead_letter_reason))
         return None
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight import InFlightBatches
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share._locks import LockDeadline
 from txnsim.share.commands import (
@@ -37,7 +37,7 @@ _LAST_DELIVERY_ALONE_ABOVE = 2
 
 
 def acquire(
-    records: InFlight, command: Acquire, settings: SharePartitionSettings, now_ms: int
+    records: InFlightBatches, command: Acquire, settings: SharePartitionSettings, now_ms: int
 ) -> Acquired | Rejection:
     """Acquire as many records as possible of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
@@ -66,7 +66,7 @@ def acquire(
 class _Acquisition:
     """The acquisition of records by one member."""
 
-    _records: InFlight
+    _records: InFlightBatches
     _command: Acquire
     _settings: SharePartitionSettings
     _now_ms: int
@@ -134,18 +134,18 @@ class _Acquisition:
             states = batch.states
             if batch.is_by_offset:
                 states = batch.states_within(read_start, last_offset)
-            available = [state for state in states if state.is_acquirable]
+            available_states = [state for state in states if state.is_acquirable]
             is_throttled = any(
-                state.delivery_count >= least_throttled_delivery_count for state in available
+                state.delivery_count >= least_throttled_delivery_count for state in available_states
             )
             if is_throttled and self.count:
                 return True
             is_batch_within = read_start <= batch.first_offset and batch.last_offset <= last_offset
             is_too_large = self._is_strict and batch.size > self._remaining_count
             if is_batch_within and not batch.is_by_offset and not is_too_large and not is_throttled:
-                for state in available:
+                for state in available_states:
                     self._acquire_state(state)
-            elif available:
+            elif available_states:
                 batch.is_by_offset = True
                 refusal = self._acquire_by_offset(batch, read_start, last_offset)
                 if refusal is not None:
@@ -315,7 +315,7 @@ def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
     return joined_ranges
 
 
-def _archive_cleaned(records: InFlight, fetch_offset: int, read_start: int) -> None:
+def _archive_cleaned(records: InFlightBatches, fetch_offset: int, read_start: int) -> None:
     """Archive available records between the fetch offset and the first batch that was read:
     compaction has removed them from the log.
     """
@@ -334,7 +334,7 @@ def _archive_cleaned(records: InFlight, fetch_offset: int, read_start: int) -> N
 
 
 def _archive_aborted(
-    records: InFlight, command: Acquire, ranges: Sequence[AcquiredRange]
+    records: InFlightBatches, command: Acquire, ranges: Sequence[AcquiredRange]
 ) -> Acquired | Rejection:
     """Archives records of aborted transactions, whichever member holds them; the member gets the
     others.

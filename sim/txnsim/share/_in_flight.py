@@ -30,7 +30,7 @@ class OffsetGap(msgspec.Struct, frozen=True, gc=False):
     end_offset: int
 
 
-class InFlight:
+class InFlightBatches:
     """Batches in flight, with the offsets around them."""
 
     __slots__ = (

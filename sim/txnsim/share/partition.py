@@ -28,7 +28,7 @@ from txnsim.interbroker.share_state import (
 from txnsim.releases.rules import LATEST_RULES, Rules
 from txnsim.share._acknowledgement import Acknowledgement, MovedStates
 from txnsim.share._acquisition import acquire
-from txnsim.share._in_flight import InFlight, OffsetGap
+from txnsim.share._in_flight import InFlightBatches, OffsetGap
 from txnsim.share._in_flight_state import InFlightState
 from txnsim.share.commands import (
     TERMINAL,
@@ -143,7 +143,7 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.state_epoch = 0
         self.phase = Phase.EMPTY
-        self._records = InFlight(on_batch_added)
+        self._records = InFlightBatches(on_batch_added)
         self._rules = release_rules
         self._fetch_lock: object | None = None
         self._next_token = 0
@@ -320,10 +320,10 @@ class SharePartition:
         for batch in batches:
             refusal = acknowledgement.carry_out(batch)
             if refusal is not None:
-                for state, _ in acknowledgement.moved:
+                for state, _ in acknowledgement.moved_states:
                     self._roll_back(state, now_ms)
                 return refusal
-        return self._write_states(_WriteCause.MEMBER, acknowledgement.moved)
+        return self._write_states(_WriteCause.MEMBER, acknowledgement.moved_states)
 
     def release(self, member_id: str, settings: SharePartitionSettings) -> Write | None:
         """Release the records of a member that is gone; they become available."""
@@ -509,7 +509,7 @@ class SharePartition:
         return self._records.offset_count
 
     @property
-    def in_flight_batches(self) -> int:
+    def in_flight_batch_count(self) -> int:
         """Number of batches in flight (Kafka's InFlightBatchCount)."""
         return len(self._records)
 

@@ -234,8 +234,8 @@ class ClusterGuard:
         """The sections of a failed test's report about its clusters."""
         titled_texts = [
             section_text
-            for watched in self._watched_by(item)
-            for section_text in watched.sections()
+            for watched_cluster in self._watched_by(item)
+            for section_text in watched_cluster.sections()
         ]
         return (
             titled_texts
@@ -246,22 +246,24 @@ class ClusterGuard:
     def traces(self, item: pytest.Item) -> list[bytes]:
         """The traces of a test's clusters, JSON lines each; without clusters that have none."""
         tracers = [
-            watched.kafka.rebuilt.tracer
-            for watched in self._watched_by(item)
-            if watched.kafka.was_started
+            watched_cluster.kafka.rebuilt.tracer
+            for watched_cluster in self._watched_by(item)
+            if watched_cluster.kafka.was_started
         ]
         return [b"".join(tracer.pieces()) for tracer in tracers if tracer is not None]
 
     def _watched_by(self, item: pytest.Item) -> list[_WatchedCluster]:
-        watched = list(self._watched)
+        watched_clusters = list(self._watched)
         if self._shared is not None and SHARED_FIXTURE in _fixture_names(item):
-            starts, since = self._shared_position
-            watched.append(
+            build_count, first_event = self._shared_position
+            watched_clusters.append(
                 _WatchedCluster(
-                    kafka=self._shared.asynchronous, build_count=starts, first_event=since
+                    kafka=self._shared.asynchronous,
+                    build_count=build_count,
+                    first_event=first_event,
                 )
             )
-        return watched
+        return watched_clusters
 
     def check_own_faults(self, item: pytest.Item) -> None:
         """Checks at the end of a test with its own clusters that all faults have struck, unless the
@@ -271,7 +273,12 @@ class ClusterGuard:
             pytest.fail.Exception: A fault has not struck.
         """
         self._fail_if_not_struck(
-            item, [fault_state for watched in self._watched for fault_state in watched.fault_states]
+            item,
+            [
+                fault_state
+                for watched_cluster in self._watched
+                for fault_state in watched_cluster.fault_states
+            ],
         )
 
     def refuse_own_options(self, item: pytest.Item) -> None:

@@ -82,7 +82,7 @@ class AsyncTopics(ClusterPart):
         created_topic = sim.metadata.create_topic(
             TopicToCreate(
                 name=name,
-                partitions=partitions,
+                partition_count=partitions,
                 replication_factor=default_factor
                 if replication_factor is None
                 else replication_factor,

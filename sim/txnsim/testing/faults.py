@@ -52,7 +52,7 @@ class FaultResults:
     @property
     def held(self) -> int:
         """Number of crossings that wait for the rule's release now."""
-        return len(self.armed.held)
+        return len(self.armed.held_crossings)
 
     @property
     def failure(self) -> str | None:

@@ -313,8 +313,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     except Exception as error:
         if not _is_mistake(item, error):
             raise
-        mistake = str(error)
-    pytest.fail(mistake, pytrace=False)  # the message names the place; our stack frames say less
+        error_text = str(error)
+    pytest.fail(error_text, pytrace=False)  # the message names the place; our stack frames say less
 
 
 @pytest.hookimpl(wrapper=True)

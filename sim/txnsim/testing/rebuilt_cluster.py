@@ -110,8 +110,8 @@ class RebuiltCluster:
         await sim.stop()
 
     async def _end_guests(self) -> None:
-        guests, self.guests = self.guests, []
-        for end_guest in guests:
+        guest_endings, self.guests = self.guests, []
+        for end_guest in guest_endings:
             await end_guest()
 
     async def reset(self) -> None:

@@ -91,15 +91,15 @@ class LogReach(msgspec.Struct, frozen=True, kw_only=True):
 
     since_ms: int = BEFORE_ALL_MARKERS_MS
     """Nothing is missing since then."""
-    why: str = ""
+    reason: str = ""
     """Why earlier records are missing; empty if none are."""
     until_ms: int = AFTER_ALL_MARKERS_MS
     """Later records may not be in the copy."""
 
     @classmethod
-    def absent(cls, why: str) -> LogReach:
+    def absent(cls, reason: str) -> LogReach:
         """The reach of a log that is not there."""
-        return cls(since_ms=AFTER_ALL_MARKERS_MS, why=why)
+        return cls(since_ms=AFTER_ALL_MARKERS_MS, reason=reason)
 
 
 class AuditVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class AuditVerdict(msgspec.Struct, frozen=True, kw_only=True):
     state: AuditState
     decision: AuditedDecision | None = None
     markers: tuple[AuditedMarker, ...] = ()
-    why: str = ""
+    reason: str = ""
     """Why the state is unknown; else empty."""
 
 
@@ -132,7 +132,7 @@ def audit_epoch(
     """
     if partition_reach.since_ms == AFTER_ALL_MARKERS_MS and not markers:
         return [
-            AuditVerdict(state=AuditState.UNKNOWN, decision=decision, why=partition_reach.why)
+            AuditVerdict(state=AuditState.UNKNOWN, decision=decision, reason=partition_reach.reason)
             for decision in decisions
         ]
     judge = _EpochJudge(partition_reach, coordinator_reach)
@@ -218,40 +218,40 @@ class _EpochJudge:
         """
         if not markers:
             return self.verdict_on_unmarked(decision)
-        state, why = AuditState.AGREES, ""
+        state, reason = AuditState.AGREES, ""
         if any(marker.is_commit != decision.is_commit for marker in markers):
             state = AuditState.CONTRADICTS
         elif len(markers) > 1:
             state = AuditState.TWICE
         elif clock_ms:
             state = AuditState.UNKNOWN
-            why = (
+            reason = (
                 f"the clocks of coordinator and leader would have to differ by {clock_ms} ms for"
                 " this marker to be the decision's"
             )
-        return AuditVerdict(state=state, decision=decision, markers=markers, why=why)
+        return AuditVerdict(state=state, decision=decision, markers=markers, reason=reason)
 
     def verdict_on_unmarked(self, decision: AuditedDecision) -> AuditVerdict:
         reach = self._partition_reach
         if decision.completed_ms is None:
             return AuditVerdict(state=AuditState.OWED, decision=decision)
-        if decision.at_ms <= reach.since_ms + SKEW_MS and reach.why:
-            return AuditVerdict(state=AuditState.UNKNOWN, decision=decision, why=reach.why)
+        if decision.at_ms <= reach.since_ms + SKEW_MS and reach.reason:
+            return AuditVerdict(state=AuditState.UNKNOWN, decision=decision, reason=reach.reason)
         if decision.completed_ms > reach.until_ms:
-            why = "recent: the copy of the partition may be older than the marker"
-            return AuditVerdict(state=AuditState.UNKNOWN, decision=decision, why=why)
+            reason = "recent: the copy of the partition may be older than the marker"
+            return AuditVerdict(state=AuditState.UNKNOWN, decision=decision, reason=reason)
         return AuditVerdict(state=AuditState.NO_MARKER, decision=decision)
 
     def verdict_on_lone(self, marker: AuditedMarker) -> AuditVerdict:
         reach = self._coordinator_reach
         if is_before_reach(marker.at_ms, reach):
-            return AuditVerdict(state=AuditState.UNKNOWN, markers=(marker,), why=reach.why)
+            return AuditVerdict(state=AuditState.UNKNOWN, markers=(marker,), reason=reach.reason)
         return AuditVerdict(state=AuditState.WITHOUT_DECISION, markers=(marker,))
 
 
 def is_before_reach(at_ms: int, reach: LogReach) -> bool:
     """Whether a time is so early, or so late, that the other log may lack the counterpart."""
-    is_early = bool(reach.why) and at_ms <= reach.since_ms + SKEW_MS
+    is_early = bool(reach.reason) and at_ms <= reach.since_ms + SKEW_MS
     return is_early or at_ms > reach.until_ms
 
 
@@ -285,7 +285,7 @@ class _Pairing:
         self._missing_costs = [
             SKEW_MS
             if decision.completed_ms is None
-            or (partition_reach.why and decision.at_ms <= partition_reach.since_ms + SKEW_MS)
+            or (partition_reach.reason and decision.at_ms <= partition_reach.since_ms + SKEW_MS)
             or decision.completed_ms > partition_reach.until_ms
             else _FINDING_COST
             for decision in decisions
@@ -311,8 +311,8 @@ class _Pairing:
             markers_of_decision: Decision -> its markers so far, the paired one first.
         """
         marker = self.markers[marker_index]
-        after = bisect_right(self.decisions, marker.at_ms, key=lambda decision: decision.at_ms)
-        for decision_index in (after - 1, after):
+        next_index = bisect_right(self.decisions, marker.at_ms, key=lambda decision: decision.at_ms)
+        for decision_index in (next_index - 1, next_index):
             paired_indexes = markers_of_decision.get(decision_index)
             if (
                 paired_indexes

@@ -52,7 +52,7 @@ def _unmarked_records(
     """
     decision = verdict.decision
     assert decision is not None
-    stay: list[ProducerBatch] = []
+    remaining_batches: list[ProducerBatch] = []
     for batch in batches:
         if not batch.is_control:
             is_own = (
@@ -60,12 +60,16 @@ def _unmarked_records(
                 if decision.by_epoch
                 else batch.producer_epoch <= producer_epoch
             )
-            stay += [batch] if is_own else []
+            remaining_batches += [batch] if is_own else []
             continue
-        if stay and (decision.by_epoch or batch.max_timestamp_ms >= decision.at_ms):
-            return _concern_of(_batches_before(stay, decision.at_ms), batch)
-        stay = []
-    return _concern_of(_batches_before(stay, decision.at_ms), None) if stay else None
+        if remaining_batches and (decision.by_epoch or batch.max_timestamp_ms >= decision.at_ms):
+            return _concern_of(_batches_before(remaining_batches, decision.at_ms), batch)
+        remaining_batches = []
+    return (
+        _concern_of(_batches_before(remaining_batches, decision.at_ms), None)
+        if remaining_batches
+        else None
+    )
 
 
 def _batches_before(batches: Sequence[ProducerBatch], at_ms: int) -> Sequence[ProducerBatch]:
@@ -120,13 +124,15 @@ def _records_between(
 
 
 def written_ms_of(
-    concerned: RecordsConcerned | None, batches: Sequence[ProducerBatch]
+    concerned_records: RecordsConcerned | None, batches: Sequence[ProducerBatch]
 ) -> int | None:
     """When the first of some records was written, by its producer's clock."""
-    if concerned is None:
+    if concerned_records is None:
         return None
     return next(
-        batch.max_timestamp_ms for batch in batches if batch.base_offset == concerned.first_offset
+        batch.max_timestamp_ms
+        for batch in batches
+        if batch.base_offset == concerned_records.first_offset
     )
 
 

@@ -146,15 +146,15 @@ class ReportBuilder:
         self._counts[AuditState.AGREES] += decision_count
         self._note_known(since_ms)
 
-    def count_unknown(self, decision_count: int, why: str) -> None:
+    def count_unknown(self, decision_count: int, reason: str) -> None:
         self._counts[AuditState.UNKNOWN] += decision_count
-        self._unknown[why] += decision_count
+        self._unknown[reason] += decision_count
 
     def count_verdict(self, verdict: AuditVerdict) -> bool:
         """Count a verdict; returns whether it needs a finding."""
         match verdict.state:
             case AuditState.UNKNOWN:
-                self.count_unknown(1, verdict.why)
+                self.count_unknown(1, verdict.reason)
                 return False
             case AuditState.WITHOUT_DECISION:
                 self._counts[verdict.state] += 1
@@ -195,8 +195,8 @@ class ReportBuilder:
             findings=tuple(sorted(self._findings, key=_finding_order)),
             markers_without_decision=self._counts[AuditState.WITHOUT_DECISION],
             unknown_because=tuple(
-                UnknownReason(why=why, decisions=decisions)
-                for why, decisions in sorted(self._unknown.items())
+                UnknownReason(why=reason, decisions=decisions)
+                for reason, decisions in sorted(self._unknown.items())
             ),
             known_percent=_percent(known_count, known_count + unknown_count),
             known_since_ms=self._known_since_ms,
@@ -242,7 +242,7 @@ def finding_of(
         program: ``txnsim txns`` with its global options, for printed commands.
     """
     explained_by, explanation = _explanation(verdict, clues)
-    concerned = clues.records
+    concerned_records = clues.records
     return DecisionFinding(
         id=finding_id(verdict, topic_partition, producer_id),
         state=verdict.state,
@@ -253,13 +253,13 @@ def finding_of(
         partition=topic_partition.partition,
         decision=None if verdict.decision is None else _decision_place(verdict.decision),
         markers=tuple(map(_marker_place, verdict.markers)),
-        first_offset=None if concerned is None else concerned.first_offset,
-        last_offset=None if concerned is None else concerned.last_offset,
-        records=0 if concerned is None else concerned.records,
-        reads_as=_reads_as(verdict, concerned),
+        first_offset=None if concerned_records is None else concerned_records.first_offset,
+        last_offset=None if concerned_records is None else concerned_records.last_offset,
+        records=0 if concerned_records is None else concerned_records.records,
+        reads_as=_reads_as(verdict, concerned_records),
         explained_by=explained_by,
         explanation=explanation,
-        advice=_advice(verdict, concerned, topic_partition, program),
+        advice=_advice(verdict, concerned_records, topic_partition, program),
     )
 
 
@@ -297,15 +297,15 @@ def _marker_place(marker: AuditedMarker) -> MarkerPlace:
 # What readers get
 
 
-def _reads_as(verdict: AuditVerdict, concerned: RecordsConcerned | None) -> str:
-    if concerned is None:
+def _reads_as(verdict: AuditVerdict, concerned_records: RecordsConcerned | None) -> str:
+    if concerned_records is None:
         return "no record is concerned"
-    if concerned.ended_at is None:
+    if concerned_records.ended_at is None:
         promised = _promise(verdict)
-        return f"unread: readers stop at offset {concerned.first_offset}{promised}"
-    outcome = "committed" if concerned.ended_by_commit else "aborted"
+        return f"unread: readers stop at offset {concerned_records.first_offset}{promised}"
+    outcome = "committed" if concerned_records.ended_by_commit else "aborted"
     decision = verdict.decision
-    if decision is None or decision.is_commit == concerned.ended_by_commit:
+    if decision is None or decision.is_commit == concerned_records.ended_by_commit:
         return outcome
     return f"{outcome}{_promise(verdict)}"
 
@@ -421,23 +421,28 @@ def _lone_marker_explanation(verdict: AuditVerdict, clues: FindingClues) -> tupl
 
 def _advice(
     verdict: AuditVerdict,
-    concerned: RecordsConcerned | None,
+    concerned_records: RecordsConcerned | None,
     topic_partition: TopicPartition,
     program: ShellText,
 ) -> str:
     decision = verdict.decision
-    if concerned is not None and concerned.ended_at is None:
+    if concerned_records is not None and concerned_records.ended_at is None:
         return f"end it (with --yes): {repair_command(topic_partition, program)}"
-    if decision is not None and concerned is not None and concerned.ended_by_commit is not None:
-        if decision.is_commit and not concerned.ended_by_commit:
+    if (
+        decision is not None
+        and concerned_records is not None
+        and concerned_records.ended_by_commit is not None
+    ):
+        if decision.is_commit and not concerned_records.ended_by_commit:
             return (
                 "no marker changes it any more: give the records to the application, which has to"
-                f" write them again: {records_command(topic_partition, concerned)}"
+                f" write them again: {records_command(topic_partition, concerned_records)}"
             )
-        if not decision.is_commit and concerned.ended_by_commit:
+        if not decision.is_commit and concerned_records.ended_by_commit:
             return (
                 "no marker changes it any more: readers got records that were aborted; their"
-                f" consumers have to undo them: {records_command(topic_partition, concerned)}"
+                " consumers have to undo them:"
+                f" {records_command(topic_partition, concerned_records)}"
             )
     return "nothing"
 
@@ -452,12 +457,14 @@ def repair_command(topic_partition: TopicPartition, program: ShellText) -> Shell
     )
 
 
-def records_command(topic_partition: TopicPartition, concerned: RecordsConcerned) -> ShellText:
+def records_command(
+    topic_partition: TopicPartition, concerned_records: RecordsConcerned
+) -> ShellText:
     """The command that prints the records of a range from log directories."""
     query = (
         "SELECT `offset`, key, value FROM leader WHERE NOT is_control AND partition ="
-        f" {topic_partition.partition} AND `offset` BETWEEN {concerned.first_offset} AND"
-        f" {concerned.last_offset}"
+        f" {topic_partition.partition} AND `offset` BETWEEN {concerned_records.first_offset} AND"
+        f" {concerned_records.last_offset}"
     )
     topic_option = option("--option", f"topics={topic_partition.topic}")
     return command_line("txnsim", "logs", "sql", query, "DIR", *topic_option)

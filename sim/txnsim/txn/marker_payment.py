@@ -170,14 +170,14 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         if not decisions:
             return None
         newest_epoch = decisions[-1].producer_epoch
-        beginnings = [
+        begin_times_ms = [
             record.timestamp_ms
             for record in producer_records
             if record.state == "Empty" and record.producer_epoch == newest_epoch
         ]
         return cls(
             decisions=tuple(decisions),
-            epoch_began_ms=beginnings[0] if beginnings else None,
+            epoch_began_ms=begin_times_ms[0] if begin_times_ms else None,
             skew_ms=skew_ms,
         )
 

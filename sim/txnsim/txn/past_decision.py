@@ -143,7 +143,7 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
         producer_id: int,
         producer_epoch: int,
         last_timestamp_ms: int,
-        newest: NewestTxn | None,
+        newest_txn: NewestTxn | None,
     ) -> DecisionEvidence:
         """The decision about an open transaction that no coordinator lists, by the coordinator's
         newest state.
@@ -152,39 +152,41 @@ class DecisionEvidence(msgspec.Struct, frozen=True, kw_only=True):
             producer_id: Producer id, from the leader.
             producer_epoch: Producer epoch, from the leader.
             last_timestamp_ms: Timestamp of the producer's last write to the partition.
-            newest: The newest transaction of the producer's transactional id; None if no
+            newest_txn: The newest transaction of the producer's transactional id; None if no
                 coordinator knows the id any more.
         """
-        if newest is None:
+        if newest_txn is None:
             return _unknown_decision("no coordinator knows the producer any more")
-        if newest.producer_id != producer_id:
+        if newest_txn.producer_id != producer_id:
             return _unknown_decision(
-                f"its transactional id goes on as producer {newest.producer_id}"
+                f"its transactional id goes on as producer {newest_txn.producer_id}"
             )
-        epochs_later = newest.producer_epoch - producer_epoch
-        if newest.state == "Empty" and epochs_later == 0:
+        epochs_later = newest_txn.producer_epoch - producer_epoch
+        if newest_txn.state == "Empty" and epochs_later == 0:
             evidence = (
                 f"no transaction was begun at epoch {producer_epoch}, so none can have been"
                 " committed"
             )
             return cls(decision=PastDecision.ABORTED, because=evidence)
-        outcome = _outcome(newest.state)
+        outcome = _outcome(newest_txn.state)
         if outcome is None or epochs_later not in (0, 1):
             return _unknown_decision(
-                f"its transactional id has gone on: it is {newest.state} at epoch "
-                f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
+                f"its transactional id has gone on: it is {newest_txn.state} at epoch "
+                f"{newest_txn.producer_epoch}, and this is of epoch {producer_epoch}"
             )
-        if newest.start_time_ms is None or last_timestamp_ms < newest.start_time_ms:
+        if newest_txn.start_time_ms is None or last_timestamp_ms < newest_txn.start_time_ms:
             return _unknown_decision(
-                f"its coordinator tells of a later transaction, which is {newest.state}: this one"
+                f"its coordinator tells of a later transaction, which is {newest_txn.state}: this"
+                " one"
                 " was written before that began"
             )
         if outcome is PastDecision.COMMITTED:
             return _unknown_decision(
-                f"its coordinator says {newest.state}, but no longer whether this partition was in"
+                f"its coordinator says {newest_txn.state}, but no longer whether this partition"
+                " was in"
                 " that transaction and has had its marker"
             )
-        return cls(decision=outcome, because=f"its coordinator says {newest.state}")
+        return cls(decision=outcome, because=f"its coordinator says {newest_txn.state}")
 
 
 _DECISION_SENTENCES: Final = {
@@ -210,5 +212,5 @@ def _outcome(state: str) -> PastDecision | None:
     return PastDecision.ABORTED if state in _ABORT_STATES else None
 
 
-def _unknown_decision(because: str) -> DecisionEvidence:
-    return DecisionEvidence(decision=PastDecision.UNKNOWN, because=because)
+def _unknown_decision(reason: str) -> DecisionEvidence:
+    return DecisionEvidence(decision=PastDecision.UNKNOWN, because=reason)

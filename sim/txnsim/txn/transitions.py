@@ -125,7 +125,7 @@ def apply(
         check_complete(txn, record)
         if not release_rules.moves_replace_whole_entry:
             record = _partial_change(txn, record)
-    completes = record.state is _COMPLETE_COMMIT or record.state is _COMPLETE_ABORT
+    is_completion = record.state is _COMPLETE_COMMIT or record.state is _COMPLETE_ABORT
     return TxnMetadata(
         transactional_id=record.transactional_id,
         producer_id=record.producer_id,
@@ -140,7 +140,7 @@ def apply(
         start_timestamp_ms=record.start_timestamp_ms,
         last_update_timestamp_ms=record.last_update_timestamp_ms,
         client_version=record.client_version,
-        has_failed_epoch_fence=txn is not None and txn.has_failed_epoch_fence and not completes,
+        has_failed_epoch_fence=txn is not None and txn.has_failed_epoch_fence and not is_completion,
     )
 
 
@@ -449,11 +449,11 @@ def _partial_change(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
     and only some changes replace the previous and next producer id.
     """
     target_state = record.state
-    completes = target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT
+    is_completion = target_state is _COMPLETE_COMMIT or target_state is _COMPLETE_ABORT
     prepares = target_state is _PREPARE_COMMIT or target_state is _PREPARE_ABORT
     is_version_2 = record.client_version >= _TV_2
-    replaces_prev_id = target_state is _EMPTY or (completes and is_version_2)
-    replaces_next_id = (completes or prepares) and is_version_2
+    replaces_prev_id = target_state is _EMPTY or (is_completion and is_version_2)
+    replaces_next_id = (is_completion or prepares) and is_version_2
     return replace(
         record,
         prev_producer_id=record.prev_producer_id if replaces_prev_id else txn.prev_producer_id,

@@ -216,12 +216,16 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
         key=lambda verdict: (-verdict.state.gravity, verdict.partition),
     )
     unfinished = tuple(cluster_view.unfinished())
-    troubles: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
-    gravest = max(troubles, key=lambda trouble: trouble.state.gravity, default=None)
-    is_healthy = gravest is None or gravest.state is VerdictState.HEALTHY
+    judged_items: list[PartitionVerdict | UnfinishedTxn] = [*partitions, *unfinished]
+    gravest_item = max(
+        judged_items, key=lambda judged_item: judged_item.state.gravity, default=None
+    )
+    is_healthy = gravest_item is None or gravest_item.state is VerdictState.HEALTHY
     return Verdict(
-        state=VerdictState.HEALTHY if gravest is None else gravest.state,
-        headline=words.healthy_headline() if gravest is None or is_healthy else gravest.headline,
+        state=VerdictState.HEALTHY if gravest_item is None else gravest_item.state,
+        headline=words.healthy_headline()
+        if gravest_item is None or is_healthy
+        else gravest_item.headline,
         at_ms=facts.now_ms,
         partitions=tuple(partitions),
         unfinished=unfinished,
@@ -304,16 +308,19 @@ class _ClusterView:
             for transaction in facts.transactions
             if transaction.producer_id >= 0
         }
-        self._owed = {(owed.transactional_id, owed.partition): owed for owed in facts.owed_markers}
+        self._owed_markers = {
+            (owed_marker.transactional_id, owed_marker.partition): owed_marker
+            for owed_marker in facts.owed_markers
+        }
         self._wrong_data: dict[TopicPartition, list[WrongData]] = {}
-        for wrong in facts.wrong_data:
-            self._wrong_data.setdefault(wrong.partition, []).append(wrong)
+        for contradiction in facts.wrong_data:
+            self._wrong_data.setdefault(contradiction.partition, []).append(contradiction)
 
     def judge_partition(self, partition: PartitionFacts) -> PartitionVerdict:
         wrong_data = tuple(
-            wrong
-            for wrong in self._wrong_data.get(partition.partition, ())
-            if wrong.offset >= partition.log_start
+            contradiction
+            for contradiction in self._wrong_data.get(partition.partition, ())
+            if contradiction.offset >= partition.log_start
         )
         if partition.leader_id < 0 or not partition.is_leader_up:
             return _leaderless(partition, wrong_data)
@@ -332,8 +339,8 @@ class _ClusterView:
         )
         cause = cause_of_standing(partition, None if holder is None else holder.status)
         is_held = holder is not None
-        gravest = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
-        state, headline, ends = _partition_state(partition, cause, gravest, wrong_data)
+        gravest_verdict = max(open_txns, key=lambda verdict: verdict.state.gravity, default=None)
+        state, headline, ending = _partition_state(partition, cause, gravest_verdict, wrong_data)
         standing = self._standing(partition, cause, blocking_txn, holder, len(open_txns))
         return PartitionVerdict(
             partition=str(partition.partition),
@@ -353,7 +360,7 @@ class _ClusterView:
                 partition.share_groups if is_held or partition.share_groups is None else ()
             ),
             wrong_data=wrong_data,
-            ends=ends,
+            ends=ending,
             standing=self._standing_word(partition, state, cause, holder),
             holder_mark=(
                 ""
@@ -363,7 +370,7 @@ class _ClusterView:
             reader_mark="" if holder is None else words.reader_mark(partition.readers),
             summary="" if holder is None else self._summary(partition, holder),
             sentences=(
-                *(f"{words.wrong_data_headline(wrong)}." for wrong in wrong_data),
+                *(f"{words.wrong_data_headline(contradiction)}." for contradiction in wrong_data),
                 *((words.WRONG_DATA_ENDS,) if wrong_data else ()),
                 *words.standing_sentences(standing),
             ),
@@ -422,12 +429,14 @@ class _ClusterView:
                     log_start=partition.log_start,
                     stands_at=partition.last_stable_offset if is_holder else None,
                 )
-                ends = _repair_ending(status, partition.partition, self._program, open_txn.decided)
+                ending = _repair_ending(
+                    status, partition.partition, self._program, open_txn.decided
+                )
             case OpenTxnStatus.DECIDED:
                 state = VerdictState.WAITS
-                owed_marker = self._owed.get((transactional_id or "", partition.partition))
+                owed_marker = self._owed_markers.get((transactional_id or "", partition.partition))
                 headline = words.owed_headline(name, partition.partition, owed_marker)
-                ends = _marker_ending(owed_marker)
+                ending = _marker_ending(owed_marker)
             case OpenTxnStatus.ALIVE:
                 state = VerdictState.OPEN
                 headline = words.open_headline(
@@ -438,12 +447,14 @@ class _ClusterView:
                     log_start=partition.log_start,
                 )
                 assert transaction is not None, "without a transaction it is not alive"
-                ends = _producer_ending(transaction, is_two_phase=is_two_phase)
+                ending = _producer_ending(transaction, is_two_phase=is_two_phase)
             case _:
                 state = VerdictState.WAITS
-                unserved = facts.unserved_coordinators
-                headline = words.unserved_headline(name, partition.partition, unserved)
-                ends = Ending(by=EndsBy.COORDINATOR, sentence=words.unserved_ends(unserved))
+                unserved_coordinators = facts.unserved_coordinators
+                headline = words.unserved_headline(name, partition.partition, unserved_coordinators)
+                ending = Ending(
+                    by=EndsBy.COORDINATOR, sentence=words.unserved_ends(unserved_coordinators)
+                )
         return OpenTxnVerdict(
             state=state,
             headline=headline,
@@ -456,7 +467,7 @@ class _ClusterView:
             since_ms=open_txn.since_ms,
             coordinator_id=None if transaction is None else transaction.coordinator_id,
             coordinator_state=None if transaction is None else transaction.state,
-            ends=ends,
+            ends=ending,
             decided=open_txn.decided if status is OpenTxnStatus.HANGING else None,
             is_two_phase=is_two_phase,
         )
@@ -481,7 +492,9 @@ class _ClusterView:
                 coordinator_id=holder.coordinator_id,
                 is_two_phase=holder.is_two_phase,
                 decided=holder.decided,
-                owed=self._owed.get((holder.transactional_id or "", partition.partition)),
+                owed_marker=self._owed_markers.get(
+                    (holder.transactional_id or "", partition.partition)
+                ),
                 is_beginning_deleted=open_txn.first_offset < partition.log_start,
             )
         return ReaderStanding(
@@ -533,19 +546,19 @@ class _ClusterView:
 def _partition_state(
     partition: PartitionFacts,
     cause: Cause,
-    gravest: OpenTxnVerdict | None,
+    gravest_verdict: OpenTxnVerdict | None,
     wrong_data: Sequence[WrongData],
 ) -> tuple[VerdictState, str, Ending | None]:
     """State, headline and end of a partition with a leader."""
-    if wrong_data and (gravest is None or gravest.state is not VerdictState.HANGS):
-        ends = Ending(by=EndsBy.NOTHING, sentence=words.WRONG_DATA_ENDS)
-        return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ends
-    if gravest is not None:
-        return gravest.state, gravest.headline, gravest.ends
+    if wrong_data and (gravest_verdict is None or gravest_verdict.state is not VerdictState.HANGS):
+        ending = Ending(by=EndsBy.NOTHING, sentence=words.WRONG_DATA_ENDS)
+        return VerdictState.WRONG_DATA, words.wrong_data_headline(wrong_data[-1]), ending
+    if gravest_verdict is not None:
+        return gravest_verdict.state, gravest_verdict.headline, gravest_verdict.ends
     if cause is Cause.NOTHING:
         return VerdictState.HEALTHY, words.healthy_headline(partition.partition), None
-    ends = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
-    return VerdictState.WAITS, words.replication_headline(partition.partition), ends
+    ending = Ending(by=EndsBy.REPLICATION, sentence=words.REPLICATION_ENDS)
+    return VerdictState.WAITS, words.replication_headline(partition.partition), ending
 
 
 def _leaderless(partition: PartitionFacts, wrong_data: tuple[WrongData, ...]) -> PartitionVerdict:
@@ -577,11 +590,11 @@ def _repair_ending(
     status: OpenTxnStatus,
     partition: TopicPartition,
     program: ShellText,
-    decided: DecisionEvidence | None,
+    decision_evidence: DecisionEvidence | None,
 ) -> Ending:
     command = status.repair_command(partition, program=program)
     assert command is not None, "a hanging transaction has a command"
-    marker = None if decided is None else decided.decision.marker or None
+    marker = None if decision_evidence is None else decision_evidence.decision.marker or None
     return Ending(
         by=EndsBy.OPERATOR,
         sentence=words.REPAIR_ENDS,

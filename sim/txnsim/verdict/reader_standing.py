@@ -63,7 +63,7 @@ class BlockingTxn(msgspec.Struct, frozen=True, kw_only=True):
     is_two_phase: bool = False
     decided: DecisionEvidence | None = None
     """The decision about a hanging transaction; None unless a coordinator answered."""
-    owed: OwedMarkerFacts | None = None
+    owed_marker: OwedMarkerFacts | None = None
     """The marker of a decided transaction; None if it is unknown what becomes of it."""
     is_beginning_deleted: bool = False
     """Whether its first records are deleted."""

@@ -104,15 +104,15 @@ def _deleted_text(first_offset: int, log_start: int) -> str:
     return f". Its first records are deleted: the log begins at {log_start}"
 
 
-def owed_headline(name: str, partition: TopicPartition, owed: OwedMarkerFacts | None) -> str:
-    if owed is None:
+def owed_headline(name: str, partition: TopicPartition, owed_marker: OwedMarkerFacts | None) -> str:
+    if owed_marker is None:
         return f"{partition} waits for the marker of {name}"
-    marker = marker_name(is_commit=owed.is_commit)
+    marker = marker_name(is_commit=owed_marker.is_commit)
     detail = {
         MarkerSending.ABANDONED: ", which its coordinator does not send again",
-        MarkerSending.HELD: f", which the fault rule {owed.held_by!r} holds",
+        MarkerSending.HELD: f", which the fault rule {owed_marker.held_by!r} holds",
         MarkerSending.RETRIED: ", which its coordinator sends again",
-    }.get(owed.sending, "")
+    }.get(owed_marker.sending, "")
     return f"{partition} waits for the {marker} marker of {name}{detail}"
 
 
@@ -136,13 +136,18 @@ def leaderless_headline(facts: PartitionFacts) -> str:
     )
 
 
-def wrong_data_headline(wrong: WrongData) -> str:
-    outcome, opposite = ("committed", "ABORT") if wrong.is_commit else ("aborted", "COMMIT")
-    name = transaction_name(wrong.transactional_id, wrong.producer_id)
-    belief = "whose application was answered that it is" if wrong.by_application else "which was"
+def wrong_data_headline(contradiction: WrongData) -> str:
+    outcome, opposite_marker = (
+        ("committed", "ABORT") if contradiction.is_commit else ("aborted", "COMMIT")
+    )
+    name = transaction_name(contradiction.transactional_id, contradiction.producer_id)
+    belief_text = (
+        "whose application was answered that it is" if contradiction.by_application else "which was"
+    )
     return (
-        f"{wrong.partition} has wrong data: the {opposite} marker at offset {wrong.offset} has"
-        f" ended records of {name}, {belief} {outcome}"
+        f"{contradiction.partition} has wrong data: the {opposite_marker} marker at offset"
+        f" {contradiction.offset} has"
+        f" ended records of {name}, {belief_text} {outcome}"
     )
 
 
@@ -169,39 +174,39 @@ def unfinished_headline(
     return f"{transactional_id} is {state}: its coordinator has yet to write down its end"
 
 
-def application_sentence(asked: str | None, answer: str | None) -> str:
+def application_sentence(asked_end: str | None, answer: str | None) -> str:
     """What an application knows of its newest transaction.
 
     Args:
-        asked: The end that it has asked for, ``commit`` or ``abort``; None for none.
+        asked_end: The end that it has asked for, ``commit`` or ``abort``; None for none.
         answer: Error of the answer, ``NONE`` for success; None without an answer.
     """
-    if asked is None:
+    if asked_end is None:
         return "The application has not asked to end it."
     if answer is None:
-        return f"The application asked to {asked}, and has no answer."
+        return f"The application asked to {asked_end}, and has no answer."
     if answer == "NONE":
-        outcome = "committed" if asked == "commit" else "aborted"
-        return f"The application asked to {asked}, and knows that it is {outcome}."
-    return f"The application asked to {asked}, and got {answer}."
+        outcome = "committed" if asked_end == "commit" else "aborted"
+        return f"The application asked to {asked_end}, and knows that it is {outcome}."
+    return f"The application asked to {asked_end}, and got {answer}."
 
 
-def application_status(asked: str | None, answer: str | None) -> str:
+def application_status(asked_end: str | None, answer: str | None) -> str:
     """The same in a few words, for a picture: ``open``, ``asked to abort, no answer``,
     ``aborted ✓``.
     """
-    if asked is None:
+    if asked_end is None:
         return "open"
     if answer is None:
-        return f"asked to {asked}, no answer"
+        return f"asked to {asked_end}, no answer"
     if answer == "NONE":
-        return "committed ✓" if asked == "commit" else "aborted ✓"
-    return f"asked to {asked}, got {answer}"
+        return "committed ✓" if asked_end == "commit" else "aborted ✓"
+    return f"asked to {asked_end}, got {answer}"
 
 
-def application_request(asked: str) -> str:
+def application_request(asked_end: str) -> str:
     """What an application does until it has the answer."""
-    return f"asks to {asked}"
+    return f"asks to {asked_end}"
 
 
 NO_TRANSACTION: Final = "no transaction yet"
@@ -238,8 +243,8 @@ def coordinator_sentence(
         case "PrepareEpochFence":
             return f"{transactional_id} is being fenced"
         case "PrepareCommit" | "PrepareAbort":
-            end = "commit" if state == "PrepareCommit" else "abort"
-            return f"{transactional_id} is decided: {end}; {markers}"
+            end_word = "commit" if state == "PrepareCommit" else "abort"
+            return f"{transactional_id} is decided: {end_word}; {markers}"
         case "CompleteCommit" | "CompleteAbort":
             outcome = "committed" if state == "CompleteCommit" else "aborted"
             return f"{transactional_id} is over: {outcome}; {markers}"
@@ -250,16 +255,16 @@ def coordinator_sentence(
     return f"{transactional_id} has begun no transaction"
 
 
-def marker_status(owed: OwedMarkerFacts) -> str:
+def marker_status(owed_marker: OwedMarkerFacts) -> str:
     """How a marker stands that a coordinator owes, for a picture."""
     return {
         MarkerSending.UNDER_WAY: "on its way",
         MarkerSending.RETRIED: "sent again",
         MarkerSending.LEADERLESS: "waits for a leader",
-        MarkerSending.HELD: f"held by {owed.held_by}",
+        MarkerSending.HELD: f"held by {owed_marker.held_by}",
         MarkerSending.ABANDONED: "not sent again",
         MarkerSending.UNTOLD: "owed",
-    }[owed.sending]
+    }[owed_marker.sending]
 
 
 def operator_marker_label(*, is_commit: bool) -> str:
@@ -373,13 +378,15 @@ def share_group_sentence(standing: ShareStanding) -> str:
         if standing.waits_at is None
         else f"waits at {standing.waits_at}"
     )
-    holds = "no record is held"
+    holding_text = "no record is held"
     if standing.held:
-        held, _, member = standing.held[0].partition(":")
+        held_range, _, member = standing.held[0].partition(":")
         more_count = len(standing.held) - 1
-        holds = f"held: {held} by {member}{f' and {more_count} more' if more_count else ''}"
+        holding_text = (
+            f"held: {held_range} by {member}{f' and {more_count} more' if more_count else ''}"
+        )
     name = f"share group {standing.group_id}{'' if standing.is_served else LAST_KNOWN}"
-    return f"{name}: start offset {standing.start_offset}, {position_text} · {holds}"
+    return f"{name}: start offset {standing.start_offset}, {position_text} · {holding_text}"
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -397,7 +404,7 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
 
 def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
     """What a member of a streams group holds, and what it waits for; without a full stop."""
-    facts = [
+    fact_texts = [
         f"{role} {', '.join(tasks)}"
         for role, tasks in (
             ("runs", member.active),
@@ -407,10 +414,10 @@ def streams_member_sentence(member: StreamsMember, *, is_served: bool) -> str:
         if tasks
     ]
     if member.revoked:
-        facts.append(f"has to give up {', '.join(member.revoked)} first")
+        fact_texts.append(f"has to give up {', '.join(member.revoked)} first")
     elif member.state.lower() == "unreleased_tasks":
-        facts.append("waits for tasks that another member has to give up")
-    text = f"{member.member_id} {'; '.join(facts) or 'has no task'}"
+        fact_texts.append("waits for tasks that another member has to give up")
+    text = f"{member.member_id} {'; '.join(fact_texts) or 'has no task'}"
     return text if is_served else f"{text}{LAST_KNOWN}"
 
 
@@ -428,12 +435,12 @@ def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
     return f"Its producer ends it, or its coordinator after transaction.timeout.ms={timeout_ms}."
 
 
-def marker_ends(owed: OwedMarkerFacts | None) -> str:
+def marker_ends(owed_marker: OwedMarkerFacts | None) -> str:
     """What ends a decided transaction."""
-    if owed is None or owed.sending is MarkerSending.UNTOLD:
+    if owed_marker is None or owed_marker.sending is MarkerSending.UNTOLD:
         return "Its marker ends it. Its coordinator has yet to get it written."
-    marker = marker_name(is_commit=owed.is_commit)
-    match owed.sending:
+    marker = marker_name(is_commit=owed_marker.is_commit)
+    match owed_marker.sending:
         case MarkerSending.UNDER_WAY:
             return f"Its {marker} marker ends it, and is on its way."
         case MarkerSending.RETRIED:
@@ -442,7 +449,7 @@ def marker_ends(owed: OwedMarkerFacts | None) -> str:
             return f"Its {marker} marker ends it, once the partition has a leader."
         case MarkerSending.HELD:
             return (
-                f"The fault rule {owed.held_by!r} holds its {marker} marker without a limit:"
+                f"The fault rule {owed_marker.held_by!r} holds its {marker} marker without a limit:"
                 " release the rule."
             )
     return (
@@ -578,18 +585,20 @@ def standing_summary(
         share_groups: Share groups that wait; None if unknown.
     """
     offsets = "offset" if records_behind == 1 else "offsets"
-    facts = [f"{records_behind} {offsets} withheld from readers"]
+    fact_texts = [f"{records_behind} {offsets} withheld from readers"]
     if age_ms is not None:
         # Since when it is open is known by a timestamp only, which the producer has set.
-        facts.insert(0, f"first record stamped {age_text(age_ms)} ago")
+        fact_texts.insert(0, f"first record stamped {age_text(age_ms)} ago")
     if readers or share_groups:
         waiters = [*(readers or ()), *(f"share group {name}" for name in share_groups or ())]
-        named = ", ".join(waiters[:NAMED_GROUPS_MAX])
+        named_groups = ", ".join(waiters[:NAMED_GROUPS_MAX])
         unnamed_count = len(waiters) - NAMED_GROUPS_MAX
-        facts.append(f"waiting: {named}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}")
+        fact_texts.append(
+            f"waiting: {named_groups}{f' and {unnamed_count} more' if unnamed_count > 0 else ''}"
+        )
     elif readers is not None:
-        facts.append("no reader waits now")
-    return " · ".join(facts)
+        fact_texts.append("no reader waits now")
+    return " · ".join(fact_texts)
 
 
 # Where readers of a partition stand, in full
@@ -681,16 +690,16 @@ def untold_sentences(
         producer_epoch: Its epoch.
         abort_command: The command that aborts it.
     """
-    untold = (
+    old_brokers_sentence = (
         "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
         " application, and wait for longer than any transaction.timeout.ms."
     )
     if producer_id is None:
-        return ("The log does not tell whose transaction begins there.", untold)
+        return ("The log does not tell whose transaction begins there.", old_brokers_sentence)
     return (
         f"That is where the transaction of producer id {producer_id}, epoch {producer_epoch},"
         " begins, as the record says that lies there.",
-        untold,
+        old_brokers_sentence,
         "Where it hangs and was not committed, this ends it and discards its records. If it is"
         " fenced, the partition has seen a marker of a later coordinator epoch, and a higher one is"
         f" needed: {abort_command}",
@@ -766,11 +775,11 @@ def _advice(standing: ReaderStanding, holder: BlockingTxn) -> str:
 
 
 def _marker_advice(holder: BlockingTxn) -> str:
-    if holder.owed is not None and holder.owed.sending in (
+    if holder.owed_marker is not None and holder.owed_marker.sending in (
         MarkerSending.ABANDONED,
         MarkerSending.HELD,
     ):
-        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed)}"
+        return f"It does not hang, and does not heal by itself. {marker_ends(holder.owed_marker)}"
     return (
         "It does not hang: the marker comes as soon as its coordinator reaches the leader."
         f" Look at broker {holder.coordinator_id} and at its way to the leader."

@@ -53,7 +53,9 @@ _twin_classes: dict[Any, Any] = {}
 
 def twin_of(cls: Any) -> Any:
     """The mutable class with the same layout as a message class."""
-    twin = _twin_classes.get(cls)
-    if twin is None:
-        twin = _twin_classes[cls] = type(f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__})
-    return twin
+    twin_class = _twin_classes.get(cls)
+    if twin_class is None:
+        twin_class = _twin_classes[cls] = type(
+            f"{cls.__name__}Twin", (), {"__slots__": cls.__slots__}
+        )
+    return twin_class

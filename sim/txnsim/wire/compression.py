@@ -208,10 +208,10 @@ def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None
     pieces: list[bytes] = []
     total_bytes = position = member_count = 0
     decoder = zlib.decompressobj(_GZIP_WINDOW)
-    unread = b""
-    while unread or position < len(data):
-        if not unread:
-            unread = data[position : position + _GZIP_PIECE]
+    unread_bytes = b""
+    while unread_bytes or position < len(data):
+        if not unread_bytes:
+            unread_bytes = data[position : position + _GZIP_PIECE]
             position += _GZIP_PIECE
         if decoder.eof:
             decoder = zlib.decompressobj(_GZIP_WINDOW)
@@ -219,10 +219,10 @@ def _decompress_gzip(data: bytes, bytes_max: int, members_max: int | None = None
             if member_count == members_max:
                 raise UnpacksTooLargeError(CODEC_NAMES[GZIP], bytes_max)
         try:
-            piece = decoder.decompress(unread, bytes_max - total_bytes + 1)
+            piece = decoder.decompress(unread_bytes, bytes_max - total_bytes + 1)
         except zlib.error as error:
             raise CorruptBatchError(f"gzip: {error}") from None
-        unread = decoder.unused_data or decoder.unconsumed_tail
+        unread_bytes = decoder.unused_data or decoder.unconsumed_tail
         total_bytes += len(piece)
         _check_size(GZIP, total_bytes, bytes_max)
         pieces.append(piece)

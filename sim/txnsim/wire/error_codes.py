@@ -24,8 +24,8 @@ ErrorTeller = Callable[[Any, ErrorCallback], object]
 
 class _ErrorTellers(dict[Any, ErrorTeller | None]):
     def __missing__(self, cls: Any) -> ErrorTeller | None:
-        teller = self[cls] = _compile_teller(cls)
-        return teller
+        error_teller = self[cls] = _compile_teller(cls)
+        return error_teller
 
 
 errors_of: Final = _ErrorTellers().__getitem__
@@ -52,8 +52,8 @@ def _compile_teller(cls: Any) -> ErrorTeller | None:
     source.enter("def tell_errors(o, tell):")
     if not _emit_error_lines(source, cls, "o"):
         return None
-    teller: ErrorTeller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
-    return teller
+    error_teller: ErrorTeller = source.function("tell_errors", origin=f"errors of {cls.__name__}")
+    return error_teller
 
 
 def _emit_error_lines(source: CodeSource, cls: Any, message_variable: str) -> bool:

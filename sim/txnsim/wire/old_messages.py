@@ -32,14 +32,14 @@ class OldMessage(NamedTuple):
     """Size of the whole message in bytes, as its length field claims."""
 
     @classmethod
-    def parse(cls, front: Buffer) -> OldMessage | None:
+    def parse(cls, first_bytes: Buffer) -> OldMessage | None:
         """Parse offset and length of an entry; None for format 2, or if no entry has that
         length: a sparse file claims any.
         """
-        if len(front) <= BatchHeader.MAGIC_POSITION:
+        if len(first_bytes) <= BatchHeader.MAGIC_POSITION:
             return None
-        magic = front[BatchHeader.MAGIC_POSITION]
-        offset, length = _READ_FRONT(front)
+        magic = first_bytes[BatchHeader.MAGIC_POSITION]
+        offset, length = _READ_FRONT(first_bytes)
         if magic >= BatchHeader.MAGIC or not _SIZES_MIN[magic] <= length <= _LENGTH_MAX:
             return None
         return cls(offset, BatchHeader.OVERHEAD + length)

@@ -108,8 +108,8 @@ def _behind_many_headers(
     return position
 
 
-def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> WalkProgress | None:
-    """Walk over ``count`` records, ``newest`` being the largest delta so far, as far as
+def walk(records: Bytes, index: int, count: int, delta_max: int = NO_DELTA) -> WalkProgress | None:
+    """Walk over ``count`` records, ``delta_max`` being the largest delta so far, as far as
     ``WALK_PIECES`` headers allow; None if the records contradict their lengths.
 
     Raises:
@@ -117,7 +117,7 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
     """
     headers_left = WALK_PIECES
     try:
-        for unread in range(count, 0, -1):
+        for unread_count in range(count, 0, -1):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
             size = records[index]
             index += 1
@@ -140,8 +140,8 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
                 index += 1
             else:
                 delta, index = read_signed(records, index - 1, VARLONG_BYTES_MAX)
-            if delta > newest:
-                newest = delta
+            if delta > delta_max:
+                delta_max = delta
             if records[index] > _ONE_BYTE_MAX:  # the delta of its offset
                 start = index
                 while records[index] > _ONE_BYTE_MAX:
@@ -170,14 +170,14 @@ def walk(records: Bytes, index: int, count: int, newest: int = NO_DELTA) -> Walk
                 headers, start = _read_size(records, index)
                 if (headers_left := headers_left - headers) < 0:
                     return WalkProgress(
-                        newest, index, WALK_PIECES - headers_left - headers, unread, end
+                        delta_max, index, WALK_PIECES - headers_left - headers, unread_count, end
                     )
                 index = _behind_headers(records, start, headers) if headers >= 0 else -1
             if index != end:
                 return None
     except IndexError:
         return None
-    return WalkProgress(newest, index, WALK_PIECES - headers_left)
+    return WalkProgress(delta_max, index, WALK_PIECES - headers_left)
 
 
 def _read_long_size(records: Bytes, position: int) -> tuple[int, int]:

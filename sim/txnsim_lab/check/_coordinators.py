@@ -139,9 +139,9 @@ def _periods_in_decided_state(history: History) -> dict[str, _StuckPeriod]:
         if not is_overdue and observation.state not in DECIDED_STATES:
             periods.pop(observation.transactional_id, None)
             continue
-        trouble = f"{ONGOING} past its timeout" if is_overdue else observation.state
+        state_text = f"{ONGOING} past its timeout" if is_overdue else observation.state
         progress_key = (
-            trouble,
+            state_text,
             observation.producer_id,
             observation.producer_epoch,
             observation.start_ms,

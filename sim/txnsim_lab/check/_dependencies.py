@@ -45,9 +45,9 @@ from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, Sen
 class Edge(msgspec.Struct, frozen=True, order=True):
     """A dependency of one transaction on another."""
 
-    earlier: str
-    later: str
-    why: str
+    earlier_label: str
+    later_label: str
+    reason: str
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +102,11 @@ def _write_write(
         for (key, label), offset in last_offsets.items():
             versions[key].append((offset, label))
         for key, writers in versions.items():
-            for (_, earlier), (offset, later) in pairwise(sorted(writers)):
-                explanation = f"{later} overwrote {earlier}'s {key!r} at {partition}@{offset}"
-                edges.add(Edge(earlier, later, explanation))
+            for (_, earlier_label), (offset, later_label) in pairwise(sorted(writers)):
+                explanation = (
+                    f"{later_label} overwrote {earlier_label}'s {key!r} at {partition}@{offset}"
+                )
+                edges.add(Edge(earlier_label, later_label, explanation))
     return tuple(sorted(edges))
 
 
@@ -158,10 +160,12 @@ def _sessions(
             owner = committed[write.transaction].transactional_id
             if owner is None:
                 continue
-            earlier = last_labels.get(owner, write.transaction)
-            if earlier != write.transaction:
-                explanation = f"{write.transaction} wrote {partition}@{offset} behind {earlier}"
-                edges[owner].add(Edge(earlier, write.transaction, explanation))
+            earlier_label = last_labels.get(owner, write.transaction)
+            if earlier_label != write.transaction:
+                explanation = (
+                    f"{write.transaction} wrote {partition}@{offset} behind {earlier_label}"
+                )
+                edges[owner].add(Edge(earlier_label, write.transaction, explanation))
             last_labels[owner] = write.transaction
     return {owner: tuple(sorted(session_edges)) for owner, session_edges in sorted(edges.items())}
 
@@ -182,14 +186,14 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     circular_edges = frozenset(_edges_on_circles((*plain_edges, *closing_edges)))
     for edge in plain_edges:
         if edge in circular_edges:
-            graph[edge.earlier].append(edge)
+            graph[edge.earlier_label].append(edge)
     candidates = sorted(
         circular_edges if through is None else circular_edges.intersection(closing_edges)
     )
     circles = (
         (edge, *path)
         for edge in candidates
-        if (path := _path(graph, edge.later, edge.earlier)) is not None
+        if (path := _path(graph, edge.later_label, edge.earlier_label)) is not None
     )
     return min(circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
 
@@ -197,10 +201,10 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
 def _edges_on_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
     """The edges between cycles; none in a healthy history."""
     reachable_edges = _without_dead_ends(
-        edges, {edge: (edge.earlier, edge.later) for edge in edges}
+        edges, {edge: (edge.earlier_label, edge.later_label) for edge in edges}
     )
     return _without_dead_ends(
-        reachable_edges, {edge: (edge.later, edge.earlier) for edge in reachable_edges}
+        reachable_edges, {edge: (edge.later_label, edge.earlier_label) for edge in reachable_edges}
     )
 
 
@@ -233,15 +237,15 @@ def _path(
     while queue:
         node = queue.popleft()
         for edge in graph.get(node, ()):
-            if edge.later != first_label and edge.later not in edge_by_label:
-                edge_by_label[edge.later] = edge
-                queue.append(edge.later)
+            if edge.later_label != first_label and edge.later_label not in edge_by_label:
+                edge_by_label[edge.later_label] = edge
+                queue.append(edge.later_label)
     if last_label not in edge_by_label:
         return None
     path: list[Edge] = []
     while last_label != first_label:
         path.append(edge_by_label[last_label])
-        last_label = edge_by_label[last_label].earlier
+        last_label = edge_by_label[last_label].earlier_label
     return tuple(reversed(path))
 
 
@@ -277,11 +281,11 @@ def read_skews(history: History) -> tuple[Anomaly, ...]:
 
 
 def _convict_circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
-    members = [graph.transactions[edge.earlier] for edge in path]
+    members = [graph.transactions[edge.earlier_label] for edge in path]
     evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
     reads = [index for member in members for index, _ in member.reads]
     read_indexes_used = [] if kind is Kind.DIRTY_WRITE else reads
-    return convict(kind, ", and ".join(edge.why for edge in path), *evidence, *read_indexes_used)
+    return convict(kind, ", and ".join(edge.reason for edge in path), *evidence, *read_indexes_used)
 
 
 # Lost updates

@@ -94,19 +94,19 @@ def lives_of(history: History) -> dict[str, Life]:
     for index, observation in enumerate(history):
         previous_index = last_seen.get(observation.who, -1)
         last_seen[observation.who] = index
-        concerned: Iterable[str | None]
+        concerned_owners: Iterable[str | None]
         match observation:
             case Initialised() | Described() | Began():
-                concerned = (observation.transactional_id,)
+                concerned_owners = (observation.transactional_id,)
             case Added() | Wrote() | SentOffsets() | Ended():
                 transaction = history.transaction_of(observation)
                 owner = None if transaction is None else transaction.transactional_id
-                concerned = {owner, *users.get(observation.producer_id, ())}
+                concerned_owners = {owner, *users.get(observation.producer_id, ())}
             case Aborted():
-                concerned = tuple(lives)
+                concerned_owners = tuple(lives)
             case _:
                 continue  # nothing that ends transactions or takes ids over
-        for owner in concerned:
+        for owner in concerned_owners:
             if owner is not None:
                 lives.setdefault(owner, []).append(_Event(previous_index, index, observation))
     return lives
@@ -166,7 +166,7 @@ def _has_other_cause(
 ) -> bool:
     """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
-    owner, newest = "", (-1, -1)
+    owner, newest_identity = "", (-1, -1)
     unfinished: set[str] = set()
     for event in life:
         observation = event.observation
@@ -183,8 +183,8 @@ def _has_other_cause(
                     return True
                 if observation.outcome is not Outcome.OK:
                     owner = "" if _may_fence(observation) else owner
-                elif not _is_older(observation, newest):
-                    owner, newest = (
+                elif not _is_older(observation, newest_identity):
+                    owner, newest_identity = (
                         observation.who,
                         (observation.producer_id, observation.producer_epoch),
                     )
@@ -201,11 +201,14 @@ def _has_other_cause(
     return owner != producer_name or bool(unfinished)
 
 
-def _is_older(initialised: Initialised, newest: tuple[int, int]) -> bool:
+def _is_older(initialised: Initialised, newest_identity: tuple[int, int]) -> bool:
     """Whether another client got a higher epoch of this producer before this answer: the answers to
     two simultaneous requests may overtake each other.
     """
-    return initialised.producer_id == newest[0] and initialised.producer_epoch < newest[1]
+    return (
+        initialised.producer_id == newest_identity[0]
+        and initialised.producer_epoch < newest_identity[1]
+    )
 
 
 def _producer_ids(life: Life) -> frozenset[int]:
@@ -246,14 +249,18 @@ def _has_foreign_identity(life: Life, *, answer_index: int, answer: Answer) -> b
     """Whether the request had another identity than its producer had got; or whether another client
     has used a higher epoch of this producer, which raises the epoch at a leader.
     """
-    identity, newest = _PossibleIdentities(), (-1, -1)
+    identity, newest_identity = _PossibleIdentities(), (-1, -1)
     for event in life:
         observation = event.observation
         is_over = event.history_index < answer_index
         if isinstance(observation, Initialised):
-            if is_over and observation.outcome is Outcome.OK and not _is_older(observation, newest):
-                newest = observation.producer_id, observation.producer_epoch
-                identity.adopt(*newest)
+            if (
+                is_over
+                and observation.outcome is Outcome.OK
+                and not _is_older(observation, newest_identity)
+            ):
+                newest_identity = observation.producer_id, observation.producer_epoch
+                identity.adopt(*newest_identity)
         elif isinstance(observation, Answer) and event.since < answer_index:
             if observation.outcome is not Outcome.FAILED and identity.is_exceeded_by(observation):
                 return True
@@ -329,6 +336,6 @@ def _coordinator_knew(answers: Sequence[tuple[int, Answer]], index: int) -> bool
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, if the
     producer does not add partitions itself (transactions v2), a leader has accepted a record.
     """
-    earlier = [answer for answer_index, answer in answers if answer_index < index]
-    added_partitions = [answer for answer in earlier if isinstance(answer, Added)]
-    return any(answer.outcome is Outcome.OK for answer in (added_partitions or earlier))
+    earlier_answers = [answer for answer_index, answer in answers if answer_index < index]
+    added_partitions = [answer for answer in earlier_answers if isinstance(answer, Added)]
+    return any(answer.outcome is Outcome.OK for answer in (added_partitions or earlier_answers))

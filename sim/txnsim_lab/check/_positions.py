@@ -29,12 +29,15 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             sent_by = senders.get((read.group, position.place, position.offset), [])
-            culprits = [_sent_before_decision(transactions, sent, read) for _, sent in sent_by]
-            if not sent_by or None in culprits:
+            uncommitted_labels = [
+                _sent_before_decision(transactions, sent_offsets_of_sender, read)
+                for _, sent_offsets_of_sender in sent_by
+            ]
+            if not sent_by or None in uncommitted_labels:
                 continue
             reason = (
                 f"{read.who} got {position.offset} as the position of {read.group} on "
-                f"{position.place}, which {culprits[0]} had sent and not committed"
+                f"{position.place}, which {uncommitted_labels[0]} had sent and not committed"
             )
             evidence = [index, *(sent_index for sent_index, _ in sent_by)]
             anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, reason, *evidence))
@@ -52,10 +55,14 @@ def _sent_before_decision(
     transaction = transactions[sent_offsets.transaction]
     if transaction.fate.is_aborted:
         return transaction.label
-    commits = [
+    commit_requests = [
         end for _, end in transaction.ends if end.commit and end.outcome is not Outcome.FAILED
     ]
-    commit_times = [end.asked_ms for end in commits if end.asked_ms is not None]
-    if commits and len(commit_times) == len(commits) and read.at_ms < min(commit_times):
+    commit_times = [end.asked_ms for end in commit_requests if end.asked_ms is not None]
+    if (
+        commit_requests
+        and len(commit_times) == len(commit_requests)
+        and read.at_ms < min(commit_times)
+    ):
         return transaction.label
     return None

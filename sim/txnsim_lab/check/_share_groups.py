@@ -111,8 +111,10 @@ def aborted_deliveries(history: History) -> tuple[Anomaly, ...]:
                 f"{fetch.who} of {consumption.group} was given {record.value!r} at "
                 f"{consumption.topic_partition}@{record.offset}, which was not committed"
             )
-            ends = (end for _, writer in indexed_writers if writer for end, _ in writer.ends)
-            evidence = (index, *(write_index for write_index, _ in indexed_writers), *ends)
+            end_indexes = (
+                end_index for _, writer in indexed_writers if writer for end_index, _ in writer.ends
+            )
+            evidence = (index, *(write_index for write_index, _ in indexed_writers), *end_indexes)
             anomalies.append(convict(Kind.ABORTED_READ, reason, *evidence))
     return tuple(anomalies)
 
@@ -139,19 +141,23 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
     """
     anomalies = []
     for consumption in history.derived(_consumptions):
-        for final_index, final in consumption.acknowledgements:
-            if final.outcome is not Outcome.OK or final.type not in _FINAL:
+        for final_index, final_acknowledgement in consumption.acknowledgements:
+            if (
+                final_acknowledgement.outcome is not Outcome.OK
+                or final_acknowledgement.type not in _FINAL
+            ):
                 continue
             for index, fetch, record in consumption.deliveries():
                 if (
                     final_index < index
-                    and final.first <= record.offset <= final.last
-                    and _follows(fetch, final)
+                    and final_acknowledgement.first <= record.offset <= final_acknowledgement.last
+                    and _follows(fetch, final_acknowledgement)
                     and not consumption.is_set_between(final_index, index)
                 ):
                     reason = (
-                        f"{final.who} of {consumption.group} has ended "
-                        f"{consumption.topic_partition}@{record.offset} ({final.type}), and"
+                        f"{final_acknowledgement.who} of {consumption.group} has ended "
+                        f"{consumption.topic_partition}@{record.offset}"
+                        f" ({final_acknowledgement.type}), and"
                         f" {fetch.who} was "
                         "given it again"
                     )
@@ -168,34 +174,37 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
     for consumption in history.derived(_consumptions):
         deliveries: dict[int, list[_Delivery]] = defaultdict(list)
         for delivery in consumption.deliveries():
-            for earlier in deliveries[delivery.record.offset]:
-                if _overlaps(consumption, earlier, delivery):
+            for earlier_delivery in deliveries[delivery.record.offset]:
+                if _overlaps(consumption, earlier_delivery, delivery):
                     reason = (
-                        f"{earlier.fetch.who} and {delivery.fetch.who} of {consumption.group} have "
+                        f"{earlier_delivery.fetch.who} and {delivery.fetch.who} of"
+                        f" {consumption.group} have "
                         f"{consumption.topic_partition}@{delivery.record.offset} at the same time"
                     )
-                    evidence = (earlier.history_index, delivery.history_index)
+                    evidence = (earlier_delivery.history_index, delivery.history_index)
                     anomalies.append(convict(Kind.TWO_OWNERS, reason, *evidence))
             deliveries[delivery.record.offset].append(delivery)
     return tuple(anomalies)
 
 
-def _overlaps(consumption: _Consumption, earlier: _Delivery, later: _Delivery) -> bool:
+def _overlaps(
+    consumption: _Consumption, earlier_delivery: _Delivery, later_delivery: _Delivery
+) -> bool:
     """Whether the first member's lock was in force until the second answer came."""
-    earlier_fetch, later_fetch = earlier.fetch, later.fetch
+    earlier_fetch, later_fetch = earlier_delivery.fetch, later_delivery.fetch
     if earlier_fetch.asked_ms is None or earlier_fetch.lock_ms is None:
         return False
     may_have_ended = (
         acknowledged.who == earlier_fetch.who
-        and acknowledged.first <= earlier.record.offset <= acknowledged.last
+        and acknowledged.first <= earlier_delivery.record.offset <= acknowledged.last
         and (acknowledged.asked_ms or 0) <= later_fetch.at_ms
         for index, acknowledged in consumption.acknowledgements
-        if index > earlier.history_index
+        if index > earlier_delivery.history_index
     )
     has_left = (
         member.who == earlier_fetch.who and (member.asked_ms or 0) <= later_fetch.at_ms
         for index, member in consumption.leavers
-        if index > earlier.history_index
+        if index > earlier_delivery.history_index
     )
     return (
         earlier_fetch.who != later_fetch.who
@@ -204,7 +213,9 @@ def _overlaps(consumption: _Consumption, earlier: _Delivery, later: _Delivery) -
         and later_fetch.at_ms < earlier_fetch.asked_ms + earlier_fetch.lock_ms
         and not any(may_have_ended)
         and not any(has_left)
-        and not consumption.is_set_between(earlier.history_index, later.history_index)
+        and not consumption.is_set_between(
+            earlier_delivery.history_index, later_delivery.history_index
+        )
     )
 
 
@@ -320,8 +331,9 @@ def _undelivered_writes(history: History, consumption: _Consumption) -> Iterator
         yield max((index, *ends)), write
 
 
-def _follows(later: Observation, earlier: Observation) -> bool:
+def _follows(later_observation: Observation, earlier_observation: Observation) -> bool:
     """Whether a request was certainly sent after an earlier answer had arrived."""
-    return later.who == earlier.who or (
-        later.asked_ms is not None and later.asked_ms > earlier.at_ms
+    return later_observation.who == earlier_observation.who or (
+        later_observation.asked_ms is not None
+        and later_observation.asked_ms > earlier_observation.at_ms
     )

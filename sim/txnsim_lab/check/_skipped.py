@@ -32,7 +32,7 @@ class _SkippedGroup(msgspec.Struct):
     """What is known of a group's positions on one partition."""
 
     senders: set[str]
-    sent: set[int]
+    sent_offsets: set[int]
     """Offsets that were sent as positions, even if the commit failed."""
     transactions: set[str | None]
     vouched_position: int = -1
@@ -69,9 +69,9 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
         )
         if not reads:
             continue  # the history does not say what its members read
-        missed = _unprocessed_records(history, partition, group, reads)
-        if missed:
-            offsets = sorted(missed)
+        missed_offsets = _unprocessed_records(history, partition, group, reads)
+        if missed_offsets:
+            offsets = sorted(missed_offsets)
             unlisted_text = (
                 f" and {len(offsets) - _OFFSETS_NAMED_MAX} more"
                 if len(offsets) > _OFFSETS_NAMED_MAX
@@ -82,7 +82,7 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
                 f"member of the group has processed "
                 f"{', '.join(map(str, offsets[:_OFFSETS_NAMED_MAX]))}{unlisted_text}"
             )
-            evidence = (group.index, missed[offsets[0]])
+            evidence = (group.index, missed_offsets[offsets[0]])
             anomalies.append(convict(Kind.SKIPPED_INPUT, reason, *evidence))
     return tuple(anomalies)
 
@@ -94,7 +94,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]
     for index, sent_offsets in history.all_of(SentOffsets):
         group = groups[sent_offsets.group, sent_offsets.place]
         group.senders.add(sent_offsets.who if sent_offsets.member is None else sent_offsets.member)
-        group.sent.add(sent_offsets.position)
+        group.sent_offsets.add(sent_offsets.position)
         group.transactions.add(sent_offsets.transaction)
         transaction = history.transaction_of(sent_offsets)
         fate = None if transaction is None else transaction.fate
@@ -106,7 +106,7 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _SkippedGroup]
         for position in () if read.error else read.positions:
             group_of_read = groups.get((read.group, position.place))
             # A position that no member has sent is somebody's reset.
-            if group_of_read is not None and position.offset in group_of_read.sent:
+            if group_of_read is not None and position.offset in group_of_read.sent_offsets:
                 group_of_read.is_in_force(position.offset, index)
     return groups
 
@@ -123,7 +123,7 @@ def _unprocessed_records(
         if not _has_aborted(history, read.transaction):
             processed |= offsets
     first_offset = min(read.asked for _, read in reads)
-    missed: dict[int, int] = {}
+    missed_offsets: dict[int, int] = {}
     start_offset, unreadable_offsets = _unreadable_records(history, partition)
     for index, read in history.committed_reads(partition):
         for record in read.records:
@@ -136,8 +136,8 @@ def _unprocessed_records(
             if offset in delivered and offset < group.vouched_position and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in unreadable_offsets:
-                missed.setdefault(offset, index)
-    return missed
+                missed_offsets.setdefault(offset, index)
+    return missed_offsets
 
 
 def _processed_inputs(

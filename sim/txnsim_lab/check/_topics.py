@@ -19,8 +19,8 @@ from txnsim_lab.check.observations import (
     Added,
     Deleted,
     Described,
-    OnPartition,
     Outcome,
+    PartitionObservation,
     PositionsRead,
     Seen,
     Wrote,
@@ -94,7 +94,7 @@ class _Names:
                     topic=self._name_of(observation.topic, index, observation),
                     of=inputs,
                 )
-            case OnPartition():
+            case PartitionObservation():
                 return replace(
                     observation, topic=self._name_of(observation.topic, index, observation)
                 )

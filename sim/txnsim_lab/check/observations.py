@@ -65,7 +65,7 @@ class Observation(
     """Time of the first attempt of the request; None if unknown."""
 
 
-class OnPartition(Observation, frozen=True, kw_only=True):
+class PartitionObservation(Observation, frozen=True, kw_only=True):
     """An observation about one partition."""
 
     topic: str
@@ -114,7 +114,7 @@ class Added(Observation, frozen=True, kw_only=True, tag="added"):
     """The identity in the request; None if unknown."""
 
 
-class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
+class Wrote(PartitionObservation, frozen=True, kw_only=True, tag="wrote"):
     """One record that a producer sent, and the outcome."""
 
     transaction: str | None = None
@@ -136,7 +136,7 @@ class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
     sequence: int | None = None
 
 
-class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
+class SentOffsets(PartitionObservation, frozen=True, kw_only=True, tag="sent-offsets"):
     """A group's position on an input partition was sent: TxnOffsetCommit, or OffsetCommit outside
     of a transaction.
     """
@@ -185,7 +185,7 @@ class Record(
     key: str | None = None
 
 
-class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
+class Read(PartitionObservation, frozen=True, kw_only=True, tag="read"):
     """A Fetch was answered. The records are those that the application got: without markers, and
     without aborted records if the reader asked for read_committed.
     """
@@ -246,7 +246,7 @@ class AcquiredRecord(Record, frozen=True, kw_only=True):
     """Number of deliveries including this one, as the broker counts."""
 
 
-class ShareFetched(OnPartition, frozen=True, kw_only=True, tag="share-fetched"):
+class ShareFetched(PartitionObservation, frozen=True, kw_only=True, tag="share-fetched"):
     """A ShareFetch was answered. The records are those that the member acquired: without markers,
     and without aborted records if the group has read_committed.
     """
@@ -276,7 +276,7 @@ class AcknowledgeType(StrEnum):
     RENEW = "renew"
 
 
-class ShareAcknowledged(OnPartition, frozen=True, kw_only=True, tag="share-acknowledged"):
+class ShareAcknowledged(PartitionObservation, frozen=True, kw_only=True, tag="share-acknowledged"):
     """A member's acknowledgement of the records from ``first`` to ``last`` was answered."""
 
     group: str
@@ -293,7 +293,7 @@ class ShareLeft(Observation, frozen=True, kw_only=True, tag="share-left"):
     group: str
 
 
-class ShareStart(OnPartition, frozen=True, kw_only=True, tag="share-start"):
+class ShareStart(PartitionObservation, frozen=True, kw_only=True, tag="share-start"):
     """A share group's start offset was read (DescribeShareGroupOffsets), or an operator has set it
     (Alter- and DeleteShareGroupOffsets, DeleteGroups): records from this offset on are delivered
     anew.
@@ -349,7 +349,7 @@ class ProducerSeen(
     last_timestamp_ms: int = -1
 
 
-class Producers(OnPartition, frozen=True, kw_only=True, tag="producers"):
+class Producers(PartitionObservation, frozen=True, kw_only=True, tag="producers"):
     """DescribeProducers was answered for one partition by its leader."""
 
     producers: tuple[ProducerSeen, ...] = ()
@@ -374,7 +374,7 @@ class Searched(Observation, frozen=True, kw_only=True, tag="searched"):
     findings: tuple[NamedHanging, ...] = ()
 
 
-class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
+class Aborted(PartitionObservation, frozen=True, kw_only=True, tag="aborted"):
     """An operator has aborted a transaction on a partition (KIP-664)."""
 
     producer_id: int
@@ -383,7 +383,7 @@ class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
     error: str = ""
 
 
-class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
+class Cleaned(PartitionObservation, frozen=True, kw_only=True, tag="cleaned"):
     """The log cleaner has run on this compacted partition."""
 
 

@@ -74,14 +74,16 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     progress: Progress | None = None
-    differing = 0
+    differing_count = 0
 
     def report_result(result: CaseResult, case_count: int) -> None:
-        nonlocal progress, differing
+        nonlocal progress, differing_count
         progress = progress or Progress("cases", case_count)
         played_count = progress.done_count + 1
-        differing += result.outcome is CaseOutcome.DIFFERS
-        progress.advance(played_count, f"{result.case}: {result.outcome}", f"{differing} differ")
+        differing_count += result.outcome is CaseOutcome.DIFFERS
+        progress.advance(
+            played_count, f"{result.case}: {result.outcome}", f"{differing_count} differ"
+        )
 
     conformance = run_conformance(_options_from(args), report_result, stops=(KeyboardInterrupt,))
     if progress is not None:
@@ -112,7 +114,9 @@ def _exit_stopped_run(args: argparse.Namespace, conformance: ConformanceResults)
     """Print how to continue, and exits without waiting for pending answers."""
     from txnsim.cli.main import INTERRUPTED_STATUS
 
-    only_options = [word for file in conformance.files_left() for word in option("--only", file)]
+    only_options = [
+        argument for file in conformance.files_left() for argument in option("--only", file)
+    ]
     rest_command = command_line(
         "txnsim", "conformance", *arguments(args.address, options=only_options)
     )

@@ -117,8 +117,8 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None:
         from txnsim_lab.exam.results import page
 
-        misses = "" if args.misses is None else relpath(args.misses, args.report.parent)
-        write_whole(args.report, page(exam_run, misses=misses, known_misses=known_ids))
+        misses_path = "" if args.misses is None else relpath(args.misses, args.report.parent)
+        write_whole(args.report, page(exam_run, misses=misses_path, known_misses=known_ids))
     if args.misses is not None:
         from txnsim_lab.exam.misses import driver_sources, folders
 
@@ -253,5 +253,7 @@ def _print_exam_run(exam_run: ExamRun, known_ids: frozenset[str], args: argparse
 
 def _repeat_command(args: argparse.Namespace) -> ShellText:
     options = (("--driver", args.driver), ("--as-version", args.as_version), ("--on", args.on))
-    words = [word for name, value in options if value is not None for word in option(name, value)]
-    return command_line("txnsim", "exam", "run", *words)
+    option_arguments = [
+        argument for name, value in options if value is not None for argument in option(name, value)
+    ]
+    return command_line("txnsim", "exam", "run", *option_arguments)

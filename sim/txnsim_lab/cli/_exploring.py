@@ -90,17 +90,17 @@ def run(args: argparse.Namespace) -> int:
     return _search(exploration, args)
 
 
-def _list(known: dict[str, Exploration], args: argparse.Namespace) -> int:
+def _list(known_explorations: dict[str, Exploration], args: argparse.Namespace) -> int:
     if args.json:
         TERMINAL.json(
             [
                 {"name": exploration.name, "title": exploration.title, "of": exploration.of}
-                for exploration in known.values()
+                for exploration in known_explorations.values()
             ]
         )
         return 0
-    width = max(map(len, known))
-    for name, exploration in known.items():
+    width = max(map(len, known_explorations))
+    for name, exploration in known_explorations.items():
         TERMINAL.line(f"{name:{width}}  {exploration.title}")
     return 0
 
@@ -123,12 +123,12 @@ def _search(exploration: Exploration, args: argparse.Namespace) -> int:
     def show(limit: int | None, counts: dict[str, int], seconds: float) -> None:
         progress.advance(
             counts["states"],
-            tally=f"{_limit_text(limit)}, {counts['ends']} ends judged, {seconds:.0f} s",
+            tally_text=f"{_limit_text(limit)}, {counts['ends']} ends judged, {seconds:.0f} s",
         )
 
     result = explore(
         exploration,
-        lanes=args.jobs or os.cpu_count() or 1,
+        lane_count=args.jobs or os.cpu_count() or 1,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
         deviations_max=args.deviations,
         goes_on=args.all,
@@ -153,8 +153,8 @@ def _play_way(exploration: Exploration, args: argparse.Namespace) -> int:
     level = TraceLevel.OFF if args.trace is None else TraceLevel.FULL
     replayed = replay(exploration, read_way(args.way), trace_level=level)
     if args.trace is not None:
-        write_whole(args.trace, replayed.played.trace)
-    findings = replayed.played.findings
+        write_whole(args.trace, replayed.played_run.trace)
+    findings = replayed.played_run.findings
     if args.json:
         TERMINAL.json(
             {
@@ -205,11 +205,16 @@ def _anomaly_lines(anomaly: AnomalyFound, args: argparse.Namespace) -> Iterator[
 
     yield f"{', '.join(anomaly.kinds)}, at {anomaly.ends} ends: {anomaly.because}"
     yield from (f"  {step}" for step in marked_steps(anomaly.steps, anomaly.deviating_steps))
-    named = (("--mode", args.mode), ("--as-version", args.as_version))
+    cluster_options = (("--mode", args.mode), ("--as-version", args.as_version))
     choices = [
-        *(part for name, value in named if value is not None for part in option(name, value)),
-        *(part for rule in args.rules for part in option("--rules", rule)),
-        *(part for bound in args.bounds for part in option("--bounds", bound)),
+        *(
+            argument
+            for name, value in cluster_options
+            if value is not None
+            for argument in option(name, value)
+        ),
+        *(argument for rule in args.rules for argument in option("--rules", rule)),
+        *(argument for bound in args.bounds for argument in option("--bounds", bound)),
         *option("--way", text_of_way(anomaly.way)),
     ]
     play = command_line("txnsim", "explore", *arguments(args.story), *choices)

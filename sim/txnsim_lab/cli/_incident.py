@@ -14,14 +14,14 @@ from txnsim.text import unknown_word_message
 from txnsim_lab.scenario.incidents import INCIDENTS, write_incident
 
 
-def run(words: Sequence[str], *, as_json: bool) -> int:
+def run(arguments: Sequence[str], *, as_json: bool) -> int:
     """Write the directories of an incident, or list all incidents; returns the exit status.
 
     Args:
-        words: The incident's name and a new folder; none lists the incidents.
+        arguments: The incident's name and a new folder; none lists the incidents.
         as_json: Whether to print JSON.
     """
-    match words:
+    match arguments:
         case []:
             _list_incidents(as_json=as_json)
             return 0

@@ -44,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"{meaning}: a release, switches NAME=on|off, settings NAME=VALUE, a plug-in's"
             " file, with commas between them: 4.4,late_commit_is_fenced=off,fix.py",
         )
-    played = parser.add_argument_group("what is played on both")
-    played.add_argument(
+    played_group = parser.add_argument_group("what is played on both")
+    played_group.add_argument(
         "--explore",
         default=EXPLORATIONS_DEFAULT,
         metavar="NAME,…",
         help=f"explorations, all or none (default {EXPLORATIONS_DEFAULT})",
     )
-    played.add_argument(
+    played_group.add_argument(
         "--deviations",
         type=int,
         choices=range(4),
@@ -59,10 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of an exploration from a quiet network, at most: 0 to 3 (default 2)",
     )
-    played.add_argument(
+    played_group.add_argument(
         "--stories", default=ALL, metavar="NAME,…", help="stories, all or none (default all)"
     )
-    seeds = played.add_mutually_exclusive_group()
+    seeds = played_group.add_mutually_exclusive_group()
     seeds.add_argument(
         "--seeds",
         default=SEEDS_DEFAULT,
@@ -70,24 +70,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"from A to before B, or none (default {SEEDS_DEFAULT})",
     )
     seeds.add_argument("--seed", type=int, metavar="N", help="one seed")
-    played.add_argument("--time", metavar="DURATION", help="begin nothing after that: 10m")
-    played.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
-    written = parser.add_argument_group("what is written")
-    written.add_argument("--json", action="store_true", help="as JSON")
-    written.add_argument("--html", type=new_file, metavar="FILE", help="a page, too")
-    written.add_argument(
+    played_group.add_argument("--time", metavar="DURATION", help="begin nothing after that: 10m")
+    played_group.add_argument(
+        "--jobs", type=int, metavar="N", help="processes (as many as processors)"
+    )
+    output_group = parser.add_argument_group("what is written")
+    output_group.add_argument("--json", action="store_true", help="as JSON")
+    output_group.add_argument("--html", type=new_file, metavar="FILE", help="a page, too")
+    output_group.add_argument(
         "--markdown", type=new_file, metavar="FILE", help="a comment to paste, too"
     )
-    alone = parser.add_argument_group("one run, played again")
-    alone.add_argument(
+    single_run_group = parser.add_argument_group("one run, played again")
+    single_run_group.add_argument(
         "--on",
         choices=SIDES,
         help="the one run that --seed, --stories with --run, or --explore with --way names, on that"
         " design alone",
     )
-    alone.add_argument("--way", metavar="WAY", help="with --on: the way of an exploration")
-    alone.add_argument("--run", metavar="RUN", help="with --on: the run of a story")
-    alone.add_argument(
+    single_run_group.add_argument(
+        "--way", metavar="WAY", help="with --on: the way of an exploration"
+    )
+    single_run_group.add_argument("--run", metavar="RUN", help="with --on: the run of a story")
+    single_run_group.add_argument(
         "--trace", type=new_file, metavar="FILE", help="with --on: write the run's trace there"
     )
 
@@ -123,23 +127,27 @@ def _referee(designs: Designs, args: argparse.Namespace) -> int:
         seeds=_seeds(args),
         deviations_max=args.deviations,
         seconds_max=None if args.time is None else duration_of("--time", args.time) / 1_000,
-        jobs=args.jobs or os.cpu_count() or 1,
+        process_count=args.jobs or os.cpu_count() or 1,
     )
     if match.explorations and not hasattr(os, "fork"):
         raise ConfigError(
             "explorations fork their process, which this system can't: --explore none"
         )
-    total = len(match.explorations) + len(story_runs(match.stories, designs)) + len(match.seeds)
-    if not total:
+    total_count = (
+        len(match.explorations) + len(story_runs(match.stories, designs)) + len(match.seeds)
+    )
+    if not total_count:
         raise ConfigError("nothing is played: name seeds, stories or explorations")
-    progress = Progress("pairs", total)
-    played, different = 0, 0
+    progress = Progress("pairs", total_count)
+    played_count, different_count = 0, 0
 
     def show(pair: Pair) -> None:
-        nonlocal played, different
-        played += 1
-        different += pair.a.sightings.keys() != pair.b.sightings.keys()
-        progress.advance(played, tally=f"{different} with a difference, {pair.label}")
+        nonlocal played_count, different_count
+        played_count += 1
+        different_count += pair.a.sightings.keys() != pair.b.sightings.keys()
+        progress.advance(
+            played_count, tally_text=f"{different_count} with a difference, {pair.label}"
+        )
 
     verdict = play_match(match, on_pair=show)
     progress.end()
@@ -233,12 +241,12 @@ def _seed_alone(
     from txnsim_lab.referee.pairs import play_seed
     from txnsim_lab.simulation.reports import numbered_sentences
 
-    played, failures = play_seed(args.seed, designs, side, trace_level=level)
+    played_run, failures = play_seed(args.seed, designs, side, trace_level=level)
     return (
-        list(numbered_sentences(played.acts)),
-        list(_as_json(played.findings)),
+        list(numbered_sentences(played_run.acts)),
+        list(_as_json(played_run.findings)),
         list(failures),
-        played.trace,
+        played_run.trace,
     )
 
 
@@ -255,9 +263,9 @@ def _way_alone(
     replayed, failures = play_way(explorations[0], way, designs, side, trace_level=level)
     return (
         list(marked_steps(replayed.steps, replayed.deviating_steps)),
-        list(_as_json(replayed.played.findings)),
+        list(_as_json(replayed.played_run.findings)),
         list(failures),
-        replayed.played.trace,
+        replayed.played_run.trace,
     )
 
 

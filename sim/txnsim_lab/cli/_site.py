@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         args.folder,
         parts_folder=args.given,
         pack_beforehand=args.gzip,
-        tell=lambda line: print(line, file=sys.stderr),
+        report_progress=lambda line: print(line, file=sys.stderr),
     )
     TERMINAL.tell(
         args,

@@ -205,7 +205,7 @@ def surroundings_of(bootstrap: str) -> Iterator[PlaySurroundings]:
 def unplayable_reason(case: Case, level: int) -> str:
     if case.broker not in PLAYED_CONFIGS:
         return f"it needs other brokers or settings: {broker_configs()[case.broker].about}"
-    if case.alone:
+    if case.plays_alone:
         return "it changes what other clients of the cluster see"
     if any(
         step.verb == "climb" and step.given["to"] > RAISED_EPOCH_MAX for step in case.steps(level)
@@ -311,8 +311,10 @@ class _Cluster:
             for api in versions.api_keys
             if api.api_key in API_KEYS.values()
         }
-        finalized = {feature.name: feature.max_version_level for feature in _features(versions)}
-        self.level = int(finalized.get(FEATURE, 0))
+        finalized_levels = {
+            feature.name: feature.max_version_level for feature in _features(versions)
+        }
+        self.level = int(finalized_levels.get(FEATURE, 0))
         metadata = self._ask_broker("Metadata", topics=None)
         self.brokers = [broker.node_id for broker in metadata.brokers]
         self.topics = [topic for topic in metadata.topics if not topic.is_internal]

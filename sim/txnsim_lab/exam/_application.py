@@ -587,7 +587,7 @@ class Application(DriverSession):
         """
         admin = await self.target.admin()
         visited_brokers: list[int] = []
-        for move in range(1 if to is not None else self.moves):
+        for move_number in range(1 if to is not None else self.moves):
             leadership = await admin.describe_partition(partition)
             candidates = [
                 replica
@@ -599,7 +599,7 @@ class Application(DriverSession):
             visited_brokers.append(leadership.leader_id)
             preferred = (
                 candidates
-                if move == 1
+                if move_number == 1
                 else [replica for replica in candidates if replica not in visited_brokers]
             )
             await self.target.move_leader(

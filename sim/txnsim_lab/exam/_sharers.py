@@ -162,14 +162,14 @@ class Sharers:
         Raises:
             MissError: A value is missing, or there is an additional one.
         """
-        empty_polls = 0
+        empty_poll_count = 0
         for _ in range(POLLS_MAX):
             for member_name in member_names or ("m",):
                 values = await self.poll(member_name)
-                empty_polls = 0 if values else empty_polls + 1
+                empty_poll_count = 0 if values else empty_poll_count + 1
                 if values:
                     await self.acknowledge("accept", member_name)
-            if empty_polls >= EMPTY_POLLS and self.done >= set(wanted_values):
+            if empty_poll_count >= EMPTY_POLLS and self.done >= set(wanted_values):
                 break
         missing_values = sorted(set(wanted_values) - self.done)
         if missing_values:

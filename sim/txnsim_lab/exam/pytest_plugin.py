@@ -73,12 +73,12 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
     if drivers is None:
         drivers = request.config.stash[_DRIVERS] = Drivers()
     command, situation, level = request.param
-    played = drivers
+    exam_drivers = drivers
 
     def play() -> None:
         from txnsim_lab.exam.results import SituationOutcome
 
-        result = played.play(command, situation, level)
+        result = exam_drivers.play(command, situation, level)
         if result.outcome is SituationOutcome.DOES_NOT_APPLY:
             pytest.skip("; ".join(result.because))
         if result.outcome is SituationOutcome.MISSED:

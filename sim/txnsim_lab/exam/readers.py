@@ -87,11 +87,11 @@ async def directories() -> dict[str, bytes]:
     """The log directories of a cluster's brokers with all topics, as files by path."""
     files: dict[str, bytes] = {}
     async with cluster_with_fixture_topics() as kafka:
-        cut = await write_fixture(simulated_target(kafka), cut_short)
+        cut_topic = await write_fixture(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
             for file in log_dir_of(kafka.cluster, broker_id):
                 content = b"".join(file.parts)
-                if file.path.startswith(f"{cut}-") and file.path.endswith(".log"):
+                if file.path.startswith(f"{cut_topic}-") and file.path.endswith(".log"):
                     content = content[:-CUT_BYTES]
                 files[f"broker-{broker_id}/{file.path}"] = content
     return files

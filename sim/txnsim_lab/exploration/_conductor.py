@@ -272,17 +272,17 @@ class _Traffic:
         if self.environment.loop.time() > self._until_s:
             self._stop()
             return []
-        heads = self._first_messages()
-        options = [f"{ARRIVES}: {message.name}" for message in heads]
+        first_messages = self._first_messages()
+        options = [f"{ARRIVES}: {message.name}" for message in first_messages]
         if self._losses < self._bounds.losses:
-            for message in heads:
+            for message in first_messages:
                 options.append(f"{IS_LOST}: {message.name}")
                 if message.is_request:
                     options.append(f"{LOSES_ITS_ANSWER}: {message.name}")
-        if heads and self._delays < self._bounds.delays:
+        if first_messages and self._delays < self._bounds.delays:
             options.append(self._delay_name)
         disturbances = list(self._disturbances_that_may())
-        if not heads:
+        if not first_messages:
             is_last = self._all_arrived is not None
             if not is_last and (self._was_offered or not disturbances):
                 return []
@@ -298,13 +298,13 @@ class _Traffic:
             self._stop()
             return True
         self._was_offered = False
-        what, _, name = option.partition(": ")
+        option_kind, _, name = option.partition(": ")
         if option == self._delay_name:
             self._delay()
-        elif what in (BEGINS, GOES_ON):
+        elif option_kind in (BEGINS, GOES_ON):
             self._begin_step(name)
         else:
-            self._let_arrive(what, name)
+            self._let_arrive(option_kind, name)
         return True
 
     @property
@@ -318,8 +318,10 @@ class _Traffic:
         """
         silent_nodes: set[str] = set()
         for twins in self._exploration.twins:
-            unheard = [f"client/{name}" for name in twins if f"client/{name}" not in self._heard]
-            silent_nodes.update(unheard[1:])
+            unheard_clients = [
+                f"client/{name}" for name in twins if f"client/{name}" not in self._heard
+            ]
+            silent_nodes.update(unheard_clients[1:])
         return sorted(
             (
                 messages[0]
@@ -364,38 +366,41 @@ class _Traffic:
             messages[0].name: f"{messages[0].kind_name} on {line}"
             for line, messages in self._lines.items()
         }
-        parts = [option.partition(": ") for option in options]
+        option_parts = [option.partition(": ") for option in options]
         return Choice(
             options=options,
-            keys=[f"{what}: {line_by_name.get(name, name)}" for what, _, name in parts],
+            keys=[
+                f"{option_kind}: {line_by_name.get(name, name)}"
+                for option_kind, _, name in option_parts
+            ],
             fingerprint=self.fingerprint(),
         )
 
     # What happens
 
-    def _let_arrive(self, what: str, name: str) -> None:
+    def _let_arrive(self, option_kind: str, name: str) -> None:
         line, message = next(
             (line, messages[0])
             for line, messages in self._lines.items()
             if messages[0].name == name
         )
         self._late_ordinals.update(
-            other.ordinal
-            for other in self._first_messages()
-            if self._order_of(other) < self._order_of(message)
+            other_message.ordinal
+            for other_message in self._first_messages()
+            if self._order_of(other_message) < self._order_of(message)
         )
         del self._lines[line][0]
         if not self._lines[line]:
             del self._lines[line]
-        outcome = _OUTCOMES[what]
+        outcome = _OUTCOMES[option_kind]
         self._losses += outcome is not SubmitOutcome.PASS
         self._heard.add(message.sender)
         if outcome is SubmitOutcome.DROP:
-            self._nodes.note_arrival(message.receiver, f"{what} {message.kind_name}", None)
+            self._nodes.note_arrival(message.receiver, f"{option_kind} {message.kind_name}", None)
         else:
             self._note_arrival(
                 message.receiver,
-                f"{what} {message.kind_name}",
+                f"{option_kind} {message.kind_name}",
                 message.content,
                 message.conversation,
                 is_request=message.is_request,
@@ -450,11 +455,22 @@ class _Traffic:
 
 def _state_of_rule(armed_rule: ArmedRule) -> tuple[object, ...]:
     """What a fault rule of a disturbance will do: by what it has counted, and what it holds."""
-    held = [
-        (held.crossing.point, held.crossing.source, held.crossing.target, held.crossing.content)
-        for held in armed_rule.held.values()
+    held_crossings = [
+        (
+            held_crossings.crossing.point,
+            held_crossings.crossing.source,
+            held_crossings.crossing.target,
+            held_crossings.crossing.content,
+        )
+        for held_crossings in armed_rule.held_crossings.values()
     ]
-    return armed_rule.rule.id, armed_rule.matched, armed_rule.begun, armed_rule.is_disarmed, held
+    return (
+        armed_rule.rule.id,
+        armed_rule.matched,
+        armed_rule.begun_count,
+        armed_rule.is_disarmed,
+        held_crossings,
+    )
 
 
 def _is_unnoticed(step_body: StepBody) -> bool:

@@ -46,8 +46,8 @@ def _missing_steps_and_actors(file: ExplorationFile) -> Iterator[Problem]:
     for number, disturbance in enumerate(file.disturbances):
         for index, step in enumerate(disturbance.steps):
             if not step:
-                place = ("disturbances", number, "steps", index)
-                yield place, "it is empty: expected a step, or several"
+                step_path = ("disturbances", number, "steps", index)
+                yield step_path, "it is empty: expected a step, or several"
 
 
 def _wrong_names(file: ExplorationFile) -> Iterator[Problem]:
@@ -67,9 +67,9 @@ def _wrong_names(file: ExplorationFile) -> Iterator[Problem]:
 
 def _wrong_steps(file: ExplorationFile) -> Iterator[Problem]:
     """What the rules of scenario files say, at the places of this file."""
-    places, steps = [], []
-    for place, step in _steps_with_places(file):
-        places.append(place)
+    step_paths, steps = [], []
+    for step_path, step in _steps_with_places(file):
+        step_paths.append(step_path)
         steps.append(step)
     run = {"mode": file.mode, "verdict": "healthy", "rules": file.rules}
     if file.as_version is not None:
@@ -97,15 +97,15 @@ def _wrong_steps(file: ExplorationFile) -> Iterator[Problem]:
     except ValidationError as error:
         problems = problems_in(error, Scenario)
     for path, message in problems:
-        yield _place_in_file(path, places), message
+        yield _place_in_file(path, step_paths), message
 
 
-def _place_in_file(path: DocumentPath, places: list[DocumentPath]) -> DocumentPath:
+def _place_in_file(path: DocumentPath, step_paths: list[DocumentPath]) -> DocumentPath:
     match path:
-        case ("steps", int(number), "call", *rest) if places[number][0] == "tracks":
-            return (*places[number], *rest)
+        case ("steps", int(number), "call", *rest) if step_paths[number][0] == "tracks":
+            return (*step_paths[number], *rest)
         case ("steps", int(number), *rest):
-            return (*places[number], *rest)
+            return (*step_paths[number], *rest)
     return path[len(_RUN_PATH) :] if path[: len(_RUN_PATH)] == _RUN_PATH else path
 
 
@@ -117,9 +117,9 @@ def _steps_with_places(file: ExplorationFile) -> Iterator[tuple[DocumentPath, di
             yield ("tracks", name, number), {"call": {"who": name, **call}}
     for number, disturbance in enumerate(file.disturbances):
         for index, parts in enumerate(disturbance.steps):
-            place = ("disturbances", number, "steps", index)
+            step_path = ("disturbances", number, "steps", index)
             if isinstance(parts, dict):
-                yield place, parts
+                yield step_path, parts
                 continue
             for part_index, part in enumerate(parts):
-                yield (*place, part_index), part
+                yield (*step_path, part_index), part

@@ -62,9 +62,9 @@ class NodeStates:
         self, node: str, conversation: Conversation, message_name: str, content: object, now: object
     ) -> None:
         """A request has arrived at a broker, which handles it from now on."""
-        work = self._work_of(node)
-        work.handled[conversation] = digest_of(conversation[0], message_name, content, now)
-        work.newest = now
+        node_work = self._work_of(node)
+        node_work.handled[conversation] = digest_of(conversation[0], message_name, content, now)
+        node_work.newest = now
 
     def end_handling(self, node: str, conversation: Conversation) -> None:
         """A broker has answered a request."""
@@ -78,36 +78,36 @@ class NodeStates:
 
     def end_awaiting(self, node: str, conversation: Conversation, now: object) -> None:
         """The answer has arrived."""
-        work = self._work_of(node)
-        work.awaited.pop(conversation, None)
-        work.newest = now
+        node_work = self._work_of(node)
+        node_work.awaited.pop(conversation, None)
+        node_work.newest = now
 
     def _work_of(self, node: str) -> _Work:
         return self._work.setdefault(node, _Work())
 
-    def fingerprint(self, brokers: Mapping[BrokerId, Broker], *further: object) -> int:
+    def fingerprint(self, brokers: Mapping[BrokerId, Broker], *further_contents: object) -> int:
         """The whole state as a number of 64 bits, never 0.
 
         Args:
             brokers: The brokers that run. Of one that coordinates groups its arrivals count.
-            further: What belongs to the state besides: messages under way, the time.
+            further_contents: What belongs to the state besides: messages under way, the time.
         """
         digests: dict[str, object] = dict(self._digests)
         for broker_id, broker in brokers.items():
             if any(broker.groups.shards()):
                 continue
             node = f"broker/{broker_id}"
-            contents, work = digest_of_broker(broker), self._work_of(node)
-            if not work.handled and not work.awaited:
+            contents, node_work = digest_of_broker(broker), self._work_of(node)
+            if not node_work.handled and not node_work.awaited:
                 digests[node] = self._digests[node] = contents
             else:
                 digests[node] = (
                     contents,
-                    [*work.handled.values()],
-                    sorted(work.awaited.values()),
-                    work.newest,
+                    [*node_work.handled.values()],
+                    sorted(node_work.awaited.values()),
+                    node_work.newest,
                 )
-        return fingerprint_of(digests, further)
+        return fingerprint_of(digests, further_contents)
 
 
 def _is_broker(node: str) -> bool:

@@ -48,9 +48,9 @@ class SeenStates:
 class Counters:
     """Counters that processes share: each lane counts for itself."""
 
-    def __init__(self, lanes: int) -> None:
-        self._lanes = lanes
-        size = (len(COUNTERS) * lanes + 1) * _COUNTER_BYTES
+    def __init__(self, lane_count: int) -> None:
+        self._lanes = lane_count
+        size = (len(COUNTERS) * lane_count + 1) * _COUNTER_BYTES
         self._cells = memoryview(mmap.mmap(-1, size)).cast("Q")
 
     def count(self, name: str, lane: int) -> None:
@@ -77,11 +77,11 @@ class Counters:
 class Lanes:
     """How many processes may search at once; each has a lane, by number."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lane_count: int) -> None:
         """Make the lanes; lane 0 is the first process's."""
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
-        for lane in range(1, lanes):
+        for lane in range(1, lane_count):
             self.give_back(lane)
 
     def close(self) -> None:

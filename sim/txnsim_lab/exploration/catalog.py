@@ -34,16 +34,23 @@ def find(name: str) -> Exploration:
     """
     if name.endswith(FILE_SUFFIXES):
         return read(Path(name))
-    known = explorations()
-    if name in known:
-        return known[name]
+    known_explorations = explorations()
+    if name in known_explorations:
+        return known_explorations[name]
     story = scenario_of_name(name)
-    of_story = () if story is None else [it for it in known.values() if it.of == story[1].name]
+    of_story = (
+        ()
+        if story is None
+        else [it for it in known_explorations.values() if it.of == story[1].name]
+    )
     if of_story:
         return of_story[0]
-    stories = [exploration.of for exploration in known.values() if exploration.of is not None]
+    stories = [
+        exploration.of for exploration in known_explorations.values() if exploration.of is not None
+    ]
     raise ConfigError(
-        f"{unknown_word_message('exploration', name, [*known, *stories])}; or give a file ending"
+        f"{unknown_word_message('exploration', name, [*known_explorations, *stories])}; or give a"
+        " file ending"
         " in .yaml"
     )
 
@@ -60,8 +67,8 @@ def read(path: Path) -> Exploration:
         exploration_file = ExplorationFile.model_validate(document)
     except ValidationError as error:
         raise place_error(file, line_by_path, problems_in(error, ExplorationFile)) from None
-    if mistakes := mistakes_of(exploration_file):
-        raise place_error(file, line_by_path, mistakes)
+    if problems := mistakes_of(exploration_file):
+        raise place_error(file, line_by_path, problems)
     return exploration_of(exploration_file)
 
 
@@ -91,7 +98,8 @@ def changed(
         )
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, place))}: {why}" for place, why in problems_in(error, Bounds)
+            f"{'.'.join(map(str, field_path))}: {problem}"
+            for field_path, problem in problems_in(error, Bounds)
         ]
         raise ConfigError(f"--bounds: {'; '.join(problems)}") from None
     return msgspec.structs.replace(

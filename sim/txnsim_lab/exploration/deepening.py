@@ -69,7 +69,7 @@ class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
 def explore(
     exploration: Exploration,
     *,
-    lanes: int = 1,
+    lane_count: int = 1,
     seconds_max: float | None = None,
     deviations_max: int | None = None,
     goes_on: bool = False,
@@ -80,7 +80,7 @@ def explore(
 
     Args:
         exploration: What is explored.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         seconds_max: When to stop; None for never.
         deviations_max: The most deviations; None for no limit.
         goes_on: Whether to search all even if an anomaly was found.
@@ -89,36 +89,38 @@ def explore(
     """
     start_ms = monotonic_ms()
     searches: list[tuple[int | None, SearchResult]] = []
-    found: list[FoundEnd] = []
+    all_found_ends: list[FoundEnd] = []
     limits = STEPWISE_LIMITS if deviations_max is None else range(deviations_max + 1)
     for limit in limits:
-        left_s = None if seconds_max is None else seconds_max - (monotonic_ms() - start_ms) / 1_000
-        if left_s is not None and left_s <= 0:
+        seconds_left = (
+            None if seconds_max is None else seconds_max - (monotonic_ms() - start_ms) / 1_000
+        )
+        if seconds_left is not None and seconds_left <= 0:
             break
         result = search(
             exploration,
-            lanes=lanes,
-            seconds_max=left_s,
+            lane_count=lane_count,
+            seconds_max=seconds_left,
             deviations_max=limit,
             progress=partial(progress, limit),
         )
         searches.append((limit, result))
-        found += result.found
-        if result.is_complete or result.is_stopped or (found and not goes_on):
+        all_found_ends += result.found_ends
+        if result.is_complete or result.is_stopped or (all_found_ends and not goes_on):
             break
     return ExplorationResult(
         name=exploration.name,
         searches=tuple(searches),
-        anomalies=tuple(_anomalies(exploration, found, name_of)),
+        anomalies=tuple(_anomalies(exploration, all_found_ends, name_of)),
         is_complete=bool(searches) and searches[-1][1].is_complete,
     )
 
 
 def _anomalies(
-    exploration: Exploration, found: list[FoundEnd], name_of: FindingName
+    exploration: Exploration, all_found_ends: list[FoundEnd], name_of: FindingName
 ) -> list[AnomalyFound]:
     by_kinds: dict[tuple[str, ...], list[FoundEnd]] = {}
-    for found_end in found:
+    for found_end in all_found_ends:
         by_kinds.setdefault(_names(found_end.findings, name_of), []).append(found_end)
     anomalies = []
     for kinds, found_ends in sorted(by_kinds.items()):
@@ -127,12 +129,12 @@ def _anomalies(
         anomalies.append(
             AnomalyFound(
                 kinds=kinds,
-                because=next((finding.because for finding in shortest.played.findings), ""),
+                because=next((finding.because for finding in shortest.played_run.findings), ""),
                 ends=len({found_end.way for found_end in found_ends}),
                 way=shortest.way,
                 steps=shortest.steps,
                 deviating_steps=shortest.deviating_steps,
-                findings=shortest.played.findings,
+                findings=shortest.played_run.findings,
             )
         )
     return anomalies
@@ -160,7 +162,7 @@ def shorten(
         return way
     for index in range(len(way)):
         shorter = replay(exploration, (*way[:index], *way[index + 1 :]))
-        names = _names(shorter.played.findings, name_of)
+        names = _names(shorter.played_run.findings, name_of)
         if names == kinds and len(shorter.way) < len(way):
             return shorten(exploration, shorter.way, kinds, name_of)
     return way

@@ -65,7 +65,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     cpu_s: float
     """Seconds of processor time."""
-    found: tuple[FoundEnd, ...]
+    found_ends: tuple[FoundEnd, ...]
 
     @property
     def is_complete(self) -> bool:
@@ -95,10 +95,10 @@ class _Forking:
         """Search all options: the last in this process, each other in a child of it."""
         if self._counters.is_stopped:
             self.leave()
-        fingerprint, left = choice.fingerprint, self._deviations_left
-        if left is not None:
+        fingerprint, deviations_left = choice.fingerprint, self._deviations_left
+        if deviations_left is not None:
             # What may still deviate depends on what is late, and so on the order of the options.
-            fingerprint = fingerprint_of(fingerprint, left, choice.keys)
+            fingerprint = fingerprint_of(fingerprint, deviations_left, choice.keys)
         try:
             is_new = self._states.add(fingerprint)
         except MemoryError:  # no finding of the run: its ways are missing
@@ -110,7 +110,7 @@ class _Forking:
             self.leave()
         self._counters.count("states", self._lane)
         last_index = len(choice.options) - 1
-        if left == 0 and last_index > 0:
+        if deviations_left == 0 and last_index > 0:
             self._counters.count("cut", self._lane)
             last_index = 0
         for index in range(last_index):
@@ -149,11 +149,11 @@ class _Forking:
         if status:
             self._counters.count("broken", self._lane)
 
-    def finish(self, way: Way, played: PlayedRun) -> NoReturn:
+    def finish(self, way: Way, played_run: PlayedRun) -> NoReturn:
         """Note how a run has ended, and end this process."""
         self._counters.count("ends", self._lane)
-        if played.findings:
-            line = msgspec.json.encode(FoundEnd(way, played.findings)) + b"\n"
+        if played_run.findings:
+            line = msgspec.json.encode(FoundEnd(way, played_run.findings)) + b"\n"
             os.write(self._result_fd, line)
         self.leave()
 
@@ -169,7 +169,7 @@ class _Forking:
 def search(
     exploration: Exploration,
     *,
-    lanes: int = 1,
+    lane_count: int = 1,
     seconds_max: float | None = None,
     deviations_max: int | None = None,
     progress: Callable[[dict[str, int], float], object] = lambda _counts, _seconds: None,
@@ -178,7 +178,7 @@ def search(
 
     Args:
         exploration: What is explored.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         seconds_max: When to stop; None for never.
         deviations_max: How often something else may happen than on a quiet network; None for no
             limit.
@@ -187,15 +187,15 @@ def search(
     Raises:
         ConfigError: The run can't be played at all.
     """
-    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lanes), Lanes(lanes)
+    states, counters, lane_pool = SeenStates(CAPACITY_BITS), Counters(lane_count), Lanes(lane_count)
     start_s, cpu_start_s = monotonic_ms() / 1_000, _children_cpu_s()
     with (
         closing(lane_pool),
         tempfile.TemporaryFile() as results,
         tempfile.TemporaryFile() as failures,
     ):
-        root = os.fork()
-        if root == 0:
+        root_process_id = os.fork()
+        if root_process_id == 0:
             try:
                 os.setpgid(0, 0)
                 gc.collect()
@@ -203,30 +203,30 @@ def search(
                 gc.disable()
                 forking = _Forking(states, counters, lane_pool, results.fileno(), deviations_max)
                 conductor = Conductor(exploration, forking)
-                played = play(exploration.plan, director=conductor)
-                forking.finish(tuple(conductor.way), played)
+                played_run = play(exploration.plan, director=conductor)
+                forking.finish(tuple(conductor.way), played_run)
             except Exception as error:  # noqa: BLE001 - the process that waits raises it
                 os.write(failures.fileno(), str(error).encode())
             finally:
                 os._exit(1)
         try:
-            is_cut = _wait(root, counters, start_s, seconds_max, progress)
+            is_cut = _wait(root_process_id, counters, start_s, seconds_max, progress)
         except BaseException:
-            os.killpg(root, signal.SIGKILL)
-            os.waitpid(root, 0)
+            os.killpg(root_process_id, signal.SIGKILL)
+            os.waitpid(root_process_id, 0)
             raise
-        totals = counters.totals()
+        total_counts = counters.totals()
         failures.seek(0)
         if failure_text := failures.read().decode():
             raise ConfigError(f"{exploration.name}: {failure_text}")
         results.seek(0)
-        found = tuple(msgspec.json.decode(line, type=FoundEnd) for line in results)
+        found_ends = tuple(msgspec.json.decode(line, type=FoundEnd) for line in results)
     return SearchResult(
-        **totals,
+        **total_counts,
         is_stopped=is_cut,
         seconds=monotonic_ms() / 1_000 - start_s,
         cpu_s=_children_cpu_s() - cpu_start_s,
-        found=found,
+        found_ends=found_ends,
     )
 
 
@@ -236,7 +236,7 @@ def _children_cpu_s() -> float:
 
 
 def _wait(
-    root: int,
+    root_process_id: int,
     counters: Counters,
     start_s: float,
     seconds_max: float | None,
@@ -245,7 +245,7 @@ def _wait(
     """Wait for the end of a search; returns whether it was stopped."""
     is_cut, tick = False, threading.Event()
     while True:
-        child, _ = os.waitpid(root, os.WNOHANG)
+        child, _ = os.waitpid(root_process_id, os.WNOHANG)
         if child:
             return is_cut
         seconds = monotonic_ms() / 1_000 - start_s
@@ -264,7 +264,7 @@ class ReplayedWay(msgspec.Struct, frozen=True):
     steps: tuple[str, ...]
     deviating_steps: tuple[int, ...]
     """Indexes of the steps that do not happen on a quiet network."""
-    played: PlayedRun
+    played_run: PlayedRun
 
 
 def replay(
@@ -272,7 +272,7 @@ def replay(
 ) -> ReplayedWay:
     """Play one way, as far as it fits."""
     conductor = Conductor(exploration, GivenWay(way))
-    played = play(exploration.plan, trace_level=trace_level, director=conductor)
+    played_run = play(exploration.plan, trace_level=trace_level, director=conductor)
     return ReplayedWay(
-        tuple(conductor.way), tuple(conductor.steps), tuple(conductor.deviating_steps), played
+        tuple(conductor.way), tuple(conductor.steps), tuple(conductor.deviating_steps), played_run
     )

@@ -101,7 +101,7 @@ class ExplainRoutes(Noun):
         """Explain the trace after an event: why each last stable offset stands where it does, open
         transactions with both views, the whole state.
         """
-        position = number_of(request, "at", default=-1, least=0)
+        position = number_of(request, "at", default=-1, minimum=0)
         partition = request.query_params.get("partition")
         run_trace = self._run_trace(request)
         tracer = self._tracer
@@ -138,7 +138,9 @@ class ExplainRoutes(Noun):
         """Where the trace so far tells that records have another end than their application was
         answered, or their coordinator has decided.
         """
-        return await self._read_live(None, lambda followed: tuple(followed.wrong_data()))
+        return await self._read_live(
+            None, lambda followed_trace: tuple(followed_trace.wrong_data())
+        )
 
     async def _read_live(self, asked_position: int | None, read: Callable[[FollowedTrace], T]) -> T:
         return await self._do_in_thread(

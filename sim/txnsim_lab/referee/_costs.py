@@ -46,9 +46,9 @@ def count_costs(designs: Designs) -> tuple[CostLine, ...]:
     lines = []
     for mode, mode_text in MODES.items():
         counts = {side: _count(designs, side, mode) for side in Side}
-        for what in (REQUESTS, PEER_REQUESTS, APPENDS, WAITED):
-            a, b = (counts[side].get(what) for side in Side)
-            lines.append(CostLine(what=what, mode=mode_text, a=a, b=b))
+        for count_name in (REQUESTS, PEER_REQUESTS, APPENDS, WAITED):
+            a, b = (counts[side].get(count_name) for side in Side)
+            lines.append(CostLine(what=count_name, mode=mode_text, a=a, b=b))
     return tuple(lines)
 
 
@@ -57,17 +57,20 @@ def _count(designs: Designs, side: Side, mode: str) -> dict[str, float]:
     design = designs.side(side)
     counting = _Counting()
     with design.in_place():
-        played = play(design.plan(_plan(mode)), director=counting)
-    counted_acts = played.acts[len(_CALLS) :]
+        played_run = play(design.plan(_plan(mode)), director=counting)
+    counted_acts = played_run.acts[len(_CALLS) :]
     if len(counted_acts) < TRANSACTIONS * len(_CALLS) or any(
         act.error != "NONE" for act in counted_acts
     ):
         return {}
     waited_us = sum(act.took_us for act in counted_acts)
-    counts = {what: counting.counts[what] / TRANSACTIONS for what in (REQUESTS, PEER_REQUESTS)}
+    counts = {
+        count_name: counting.counts[count_name] / TRANSACTIONS
+        for count_name in (REQUESTS, PEER_REQUESTS)
+    }
     counts[APPENDS] = counting.counts[APPENDS] / TRANSACTIONS
     counts[WAITED] = waited_us / (2 * HOP_US) / TRANSACTIONS
-    return {what: round(count, 2) for what, count in counts.items()}
+    return {count_name: round(count, 2) for count_name, count in counts.items()}
 
 
 def _plan(mode: str) -> Plan:

@@ -35,7 +35,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     seeds: range = range(0)
     deviations_max: int = 2
     seconds_max: float | None = None
-    jobs: int = 1
+    process_count: int = 1
     """Number of processes."""
 
 
@@ -65,7 +65,7 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
     for pair in _all_pairs(match, goes_on, seconds_left):
         pairs.append(pair)
         on_pair(pair)
-    wanted = (
+    wanted_count = (
         len(match.explorations) + len(story_runs(match.stories, match.designs)) + len(match.seeds)
     )
     return verdict_on(
@@ -73,7 +73,7 @@ def play_match(match: Match, *, on_pair: Callable[[Pair], object] = lambda _pair
         match.designs.b.text,
         pairs,
         costs,
-        is_complete=len(pairs) == wanted,
+        is_complete=len(pairs) == wanted_count,
     )
 
 
@@ -88,19 +88,23 @@ def _all_pairs(
         yield exploration_pair(
             name,
             match.designs,
-            lanes=match.jobs,
+            lane_count=match.process_count,
             deviations_max=match.deviations_max,
             seconds_max=None if left_s is None else left_s * _EXPLORING_SHARE / searches_left,
         )
     runs = story_runs(match.stories, match.designs)
-    tell = partial(_story_of_index, runs, match.designs)
+    play_story_of_index = partial(_story_of_index, runs, match.designs)
     yield from _in_processes(
-        tell, range(len(runs)), match.jobs, goes_on, chunk_size=STORIES_PER_TASK
+        play_story_of_index,
+        range(len(runs)),
+        match.process_count,
+        goes_on,
+        chunk_size=STORIES_PER_TASK,
     )
     yield from _in_processes(
         partial(seed_pair, designs=match.designs),
         match.seeds,
-        match.jobs,
+        match.process_count,
         goes_on,
         chunk_size=SEEDS_PER_TASK,
     )
@@ -109,13 +113,19 @@ def _all_pairs(
 def _in_processes(
     play_number: Callable[[int], Pair],
     numbers: range,
-    jobs: int,
+    process_count: int,
     goes_on: Callable[[], bool],
     *,
     chunk_size: int,
 ) -> Iterator[Pair]:
-    if jobs > 1 and len(numbers) > chunk_size:
-        yield from in_pool(play_number, numbers, jobs=jobs, chunk_size=chunk_size, goes_on=goes_on)
+    if process_count > 1 and len(numbers) > chunk_size:
+        yield from in_pool(
+            play_number,
+            numbers,
+            process_count=process_count,
+            chunk_size=chunk_size,
+            goes_on=goes_on,
+        )
         return
     for number in numbers:
         if not goes_on():

@@ -61,23 +61,25 @@ def play_seed(
 ) -> tuple[PlayedRun, tuple[str, ...]]:
     """Play a seed on one side; returns the run, and what plug-ins have raised in it."""
     with designs.side(side).in_place() as failures:
-        played = play(plan_of_seed(seed, designs, side), trace_level=trace_level, cpu_s=CPU_S_MAX)
-    return played, failures.texts()
+        played_run = play(
+            plan_of_seed(seed, designs, side), trace_level=trace_level, cpu_s=CPU_S_MAX
+        )
+    return played_run, failures.texts()
 
 
 def seed_pair(seed: int, designs: Designs) -> Pair:
     """Play a seed on both sides."""
     results = []
     for side in Side:
-        played, failures = play_seed(seed, designs, side)
-        is_over = OVER_LIMIT_KIND in played.kinds
+        played_run, failures = play_seed(seed, designs, side)
+        is_over = OVER_LIMIT_KIND in played_run.kinds
         results.append(
             SideResult(
-                sightings={} if is_over else _sightings(played.findings),
+                sightings={} if is_over else _sightings(played_run.findings),
                 is_complete=not is_over,
-                remark=played.findings[0].because if is_over else "",
-                refusals=_refusals(played.acts),
-                commits=sum(act.error == "NONE" for act in played.acts if _is_commit(act)),
+                remark=played_run.findings[0].because if is_over else "",
+                refusals=_refusals(played_run.acts),
+                commits=sum(act.error == "NONE" for act in played_run.acts if _is_commit(act)),
                 failures=failures,
             )
         )
@@ -187,7 +189,7 @@ def exploration_pair(
     name: str,
     designs: Designs,
     *,
-    lanes: int,
+    lane_count: int,
     deviations_max: int,
     seconds_max: float | None,
 ) -> Pair:
@@ -197,7 +199,7 @@ def exploration_pair(
     Args:
         name: What is explored, as ``txnsim explore`` finds it.
         designs: The two designs.
-        lanes: How many processes search at once.
+        lane_count: How many processes search at once.
         deviations_max: How often something else may happen than on a quiet network.
         seconds_max: When to stop the search on each side; None for never.
     """
@@ -209,7 +211,7 @@ def exploration_pair(
         with design.in_place() as side_failures:
             result = explore(
                 design.exploration(exploration),
-                lanes=lanes,
+                lane_count=lane_count,
                 seconds_max=seconds_max,
                 deviations_max=deviations_max,
                 goes_on=True,
@@ -217,9 +219,9 @@ def exploration_pair(
             )
         results.append(result)
         failures.append(side_failures.texts())
-    compared = min(_searched_deviations(result, deviations_max) for result in results)
+    compared_deviations = min(_searched_deviations(result, deviations_max) for result in results)
     a, b = (
-        _side_of_search(result, compared, deviations_max, texts)
+        _side_of_search(result, compared_deviations, deviations_max, texts)
         for result, texts in zip(results, failures, strict=True)
     )
     return Pair(source=Source.EXPLORE, name=name, a=a, b=b)
@@ -238,11 +240,14 @@ def _searched_deviations(result: ExplorationResult, deviations_max: int) -> int:
 
 
 def _side_of_search(
-    result: ExplorationResult, compared: int, deviations_max: int, failures: tuple[str, ...]
+    result: ExplorationResult,
+    compared_deviations: int,
+    deviations_max: int,
+    failures: tuple[str, ...],
 ) -> SideResult:
     sightings: dict[str, Sighting] = {}
     for anomaly in sorted(result.anomalies, key=lambda anomaly: len(anomaly.way)):
-        if len(anomaly.way) > compared:
+        if len(anomaly.way) > compared_deviations:
             continue
         for finding in anomaly.findings:
             sighting = Sighting(
@@ -259,16 +264,17 @@ def _side_of_search(
     return SideResult(
         sightings=sightings,
         is_complete=is_complete,
-        remark="" if is_complete else _remark_on(searched, compared),
+        remark="" if is_complete else _remark_on(searched, compared_deviations),
         states=result.largest.states if result.searches else 0,
         failures=failures,
     )
 
 
-def _remark_on(searched: int, compared: int) -> str:
-    if searched < 0:
+def _remark_on(searched_deviations: int, compared_deviations: int) -> str:
+    if searched_deviations < 0:
         return "its time was up before anything was searched to its end: nothing is compared"
     return (
-        f"its time was up behind all ways with {searched} deviations; compared are those with up to"
-        f" {compared}"
+        f"its time was up behind all ways with {searched_deviations} deviations; compared are"
+        " those with up to"
+        f" {compared_deviations}"
     )

@@ -98,10 +98,12 @@ def _check_parameters(function: Callable[..., Any], decision: DecisionPoint, pat
     try:
         inspect.signature(function).bind("original", *by_position, **by_name)
     except TypeError as error:
-        facts = ", ".join(("original", *by_position, *(("*", *by_name) if by_name else ())))
+        parameter_text = ", ".join(
+            ("original", *by_position, *(("*", *by_name) if by_name else ()))
+        )
         raise ConfigError(
             f"{path}: {function.__name__} replaces {decision.name}, which is called as"
-            f" ({facts}): {error}"
+            f" ({parameter_text}): {error}"
         ) from None
 
 
@@ -146,10 +148,10 @@ def in_place(
     with ExitStack() as exit_stack:
         for name, replacement in replacements.items():
             decision = decision_named(name)
-            original = decision.current_function
-            deciding = _deciding(decision, original, replacement, note_failure)
-            exit_stack.callback(_rebind, decision, deciding, original)
-            _rebind(decision, original, deciding)
+            original_function = decision.current_function
+            deciding = _deciding(decision, original_function, replacement, note_failure)
+            exit_stack.callback(_rebind, decision, deciding, original_function)
+            _rebind(decision, original_function, deciding)
             if decision.asked_if:
                 exit_stack.enter_context(_asked_always(decision))
         yield
@@ -158,26 +160,26 @@ def in_place(
 @contextmanager
 def _asked_always(decision: DecisionPoint) -> Iterator[None]:
     module = importlib.import_module(decision.module)
-    original = getattr(module, decision.asked_if)
+    original_function = getattr(module, decision.asked_if)
     setattr(module, decision.asked_if, lambda _release_rules: True)
     try:
         yield
     finally:
-        setattr(module, decision.asked_if, original)
+        setattr(module, decision.asked_if, original_function)
 
 
 def _deciding(
     decision: DecisionPoint,
-    original: Callable[..., Any],
+    original_function: Callable[..., Any],
     replacement: Callable[..., Any],
     note_failure: Callable[[str], object],
 ) -> Callable[..., Any]:
     path = replacement.__code__.co_filename
 
-    @functools.wraps(original)
+    @functools.wraps(original_function)
     def decide(*facts: Any, **named_facts: Any) -> Any:
         try:
-            return replacement(original, *facts, **named_facts)
+            return replacement(original_function, *facts, **named_facts)
         except Exception as error:
             note_failure(f"{decision.name}: {_failure_text(error, path)}")
             raise

@@ -226,8 +226,12 @@ def _ease(pair: Pair) -> tuple[int, int, str]:
 def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
     only_a = [pair for pair in pairs if kind in pair.a.sightings and kind not in pair.b.sightings]
     only_b = [pair for pair in pairs if kind in pair.b.sightings and kind not in pair.a.sightings]
-    both = [pair for pair in pairs if kind in pair.a.sightings and kind in pair.b.sightings]
-    chosen = ((Side.A, only_a), (Side.B, only_b)) if only_a or only_b else ((Side.A, both),)
+    pairs_of_both = [
+        pair for pair in pairs if kind in pair.a.sightings and kind in pair.b.sightings
+    ]
+    chosen = (
+        ((Side.A, only_a), (Side.B, only_b)) if only_a or only_b else ((Side.A, pairs_of_both),)
+    )
     examples = [
         Example(side=side, pair=min(side_pairs, key=_length_of(kind, side)))
         for side, side_pairs in chosen
@@ -237,7 +241,7 @@ def _line(kind: str, pairs: list[Pair]) -> AnomalyLine:
         kind=kind,
         only_a=len(only_a),
         only_b=len(only_b),
-        both=len(both),
+        both=len(pairs_of_both),
         examples=tuple(examples),
     )
 

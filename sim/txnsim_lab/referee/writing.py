@@ -29,16 +29,18 @@ _PAGE_CSS: Final = (
 def command_of(verdict: Verdict, example: Example, kind: str) -> ShellText:
     """The command that plays an example again."""
     pair = example.pair
-    words = [*option("--on", example.side.value)]
+    option_arguments = [*option("--on", example.side.value)]
     match pair.source:
         case Source.EXPLORE:
-            words += option("--explore", pair.name)
-            words += option("--way", example.sighting(kind).way)
+            option_arguments += option("--explore", pair.name)
+            option_arguments += option("--way", example.sighting(kind).way)
         case Source.STORY:
-            words += [*option("--stories", pair.name), *option("--run", pair.run)]
+            option_arguments += [*option("--stories", pair.name), *option("--run", pair.run)]
         case Source.SEED:
-            words += option("--seed", pair.name)
-    return command_line("txnsim", "referee", *arguments(verdict.a, verdict.b, options=words))
+            option_arguments += option("--seed", pair.name)
+    return command_line(
+        "txnsim", "referee", *arguments(verdict.a, verdict.b, options=option_arguments)
+    )
 
 
 def sentence_of(verdict: Verdict) -> str:
@@ -71,11 +73,12 @@ def _ordered(verdict: Verdict) -> list[AnomalyLine]:
 
 
 def _played_text(verdict: Verdict) -> str:
-    played = verdict.played
+    counts_by_source = verdict.played
     states = " and ".join(f"{count} states on {side}" for side, count in verdict.states.items())
     return (
-        f"{played['explore']} explorations ({states}), {played['story']} runs of stories,"
-        f" {played['seed']} seeds, each on both"
+        f"{counts_by_source['explore']} explorations ({states}), {counts_by_source['story']} runs"
+        " of stories,"
+        f" {counts_by_source['seed']} seeds, each on both"
     )
 
 

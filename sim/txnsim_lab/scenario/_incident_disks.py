@@ -210,7 +210,9 @@ class WrittenProducer:
         self._is_commit = True
         self._log_state("Empty")
 
-    def write(self, partition: TopicPartition, records: int = 1, *, is_late: bool = False) -> int:
+    def write(
+        self, partition: TopicPartition, record_count: int = 1, *, is_late: bool = False
+    ) -> int:
         """Write records within the transaction, which begins with the first; returns their first
         offset. Late ones do not reach the coordinator.
         """
@@ -221,10 +223,13 @@ class WrittenProducer:
             self._partitions.add(partition)
             self._log_state("Ongoing")
         sequence = self._sequences.get(partition, 0)
-        self._sequences[partition] = sequence + records
+        self._sequences[partition] = sequence + record_count
         return self._cluster.append_records(
             partition,
-            [b"%s %d" % (self.transactional_id.encode(), sequence + n) for n in range(records)],
+            [
+                b"%s %d" % (self.transactional_id.encode(), sequence + n)
+                for n in range(record_count)
+            ],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             sequence=sequence,

@@ -33,9 +33,9 @@ class StoryFailedError(TxnsimError):
     the expected one, or a fault never struck.
     """
 
-    def __init__(self, message: str, *, answered: str = "") -> None:
+    def __init__(self, message: str, *, error_name: str = "") -> None:
         super().__init__(message)
-        self.answered: Final = answered
+        self.error_name: Final = error_name
         """The unexpected error, by Kafka's name; "" if the story failed for another reason."""
 
 
@@ -65,7 +65,7 @@ GIVEN_UP: Final = CallResult(error=TIMED_OUT, because="the answer is not waited 
 
 def error_name_of(error: ClientError | StoryFailedError) -> str:
     """The error by which a story failed, by Kafka's name; "" if it failed for another reason."""
-    return error.answered if isinstance(error, StoryFailedError) else failure(error).error
+    return error.error_name if isinstance(error, StoryFailedError) else failure(error).error
 
 
 def failure(error: ClientError) -> CallResult:

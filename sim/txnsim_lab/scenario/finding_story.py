@@ -153,7 +153,7 @@ class _StoryWriter:
             self._guess("the transactional id, as no coordinator's log has the producer")
         self._guess("values of records, producer ids and times; epochs begin at 0")
         self._move_coordinator(_COORDINATOR_BROKER, only=None)
-        ways: Mapping[AuditState, Callable[[], None]] = {
+        writer_by_state: Mapping[AuditState, Callable[[], None]] = {
             AuditState.NO_MARKER: self._lose_marker,
             AuditState.CONTRADICTS: self._contradict,
             AuditState.TWICE: self._mark_twice,
@@ -161,7 +161,7 @@ class _StoryWriter:
             AuditState.WITHOUT_DECISION: self._mark_without_decision,
             AuditState.EPOCH_BACK: self._go_back,
         }
-        ways[self._finding.state]()
+        writer_by_state[self._finding.state]()
 
     # The head
 
@@ -455,11 +455,15 @@ class _StoryWriter:
         self._say_with_next_step(
             "The third replica of the coordinator's partition is slow to fetch."
         )
-        fetch = {"point": "peer.request", "api": "Fetch", "source": f"broker/{_THIRD_BROKER}"}
-        self._arm_rule("hold", {"id": "third", **fetch})
+        third_fetch = {"point": "peer.request", "api": "Fetch", "source": f"broker/{_THIRD_BROKER}"}
+        self._arm_rule("hold", {"id": "third", **third_fetch})
         self._wait_until("struck", {"rule": "third", "times": 2})
-        second = {"point": "peer.response", "api": "Fetch", "source": f"broker/{_LEADING_BROKER}"}
-        self._arm_rule("arm", {"id": "second", **second, "action": {"do": "pass"}})
+        second_fetch = {
+            "point": "peer.response",
+            "api": "Fetch",
+            "source": f"broker/{_LEADING_BROKER}",
+        }
+        self._arm_rule("arm", {"id": "second", **second_fetch, "action": {"do": "pass"}})
         if self.facts.is_v2:
             self._produce(max(1, self._finding.records), background="joining")
         else:
@@ -512,10 +516,10 @@ class _StoryWriter:
         """Give the partition the new leaders that its leader epochs show."""
         if self._has_one_replica:
             return
-        moves = min(self.facts.leader_moves, LEADER_MOVES_MAX)
-        if moves < self.facts.leader_moves:
-            self._guess(f"{moves} of {self.facts.leader_moves} moves of the leader are enough")
-        for number in range(moves):
+        move_count = min(self.facts.leader_moves, LEADER_MOVES_MAX)
+        if move_count < self.facts.leader_moves:
+            self._guess(f"{move_count} of {self.facts.leader_moves} moves of the leader are enough")
+        for number in range(move_count):
             broker = _THIRD_BROKER if number % 2 == 0 else _LEADING_BROKER
             self._cluster("move-leader", only="armed", partition=str(self._partition), to=broker)
 
@@ -617,8 +621,10 @@ class _StoryWriter:
         """Say it with the next step."""
         self._sentence = sentence
 
-    def _add_call(self, who: str, do: str, *, only: str | None = None, **fields: Any) -> None:
-        self._add_step("call", {"who": who, "do": do, **fields}, only=only)
+    def _add_call(
+        self, actor_name: str, verb: str, *, only: str | None = None, **fields: Any
+    ) -> None:
+        self._add_step("call", {"who": actor_name, "do": verb, **fields}, only=only)
 
     def _cluster(self, do: str, *, only: str | None = None, **fields: Any) -> None:
         self._add_step("cluster", {"do": do, **fields}, only=only)

@@ -60,20 +60,20 @@ class _ForkedProcess:
     def kill(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
 
-    def wait(self, timeout: float) -> int:
-        """Wait for the end of the process, at most for ``timeout`` seconds; returns its exit
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end of the process, at most for ``timeout_s`` seconds; returns its exit
         status.
 
         Raises:
             subprocess.TimeoutExpired: It has not ended.
         """
-        end_s = time.monotonic() + timeout
+        end_s = time.monotonic() + timeout_s
         while True:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 return status
             if time.monotonic() >= end_s:
-                raise subprocess.TimeoutExpired(str(self._pid), timeout)
+                raise subprocess.TimeoutExpired(str(self._pid), timeout_s)
             time.sleep(_POLL_S)
 
 
@@ -275,16 +275,16 @@ class Channel:
         return self._read_exactly(length)
 
     def _read_exactly(self, byte_count: int) -> bytes:
-        received = bytearray()
-        while len(received) < byte_count:
+        received_bytes = bytearray()
+        while len(received_bytes) < byte_count:
             try:
-                chunk = self._connection.recv(byte_count - len(received))
+                chunk = self._connection.recv(byte_count - len(received_bytes))
             except OSError:
                 chunk = b""
             if not chunk:
                 os._exit(0)
-            received += chunk
-        return bytes(received)
+            received_bytes += chunk
+        return bytes(received_bytes)
 
 
 class Checkpoints:
@@ -345,8 +345,8 @@ def serve(handle: Callable[[Channel], None]) -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for here
     while True:
-        word, numbers, _, _ = socket.recv_fds(control, 1, 1)
-        if not word:
+        request_bytes, numbers, _, _ = socket.recv_fds(control, 1, 1)
+        if not request_bytes:
             return
         pid = os.fork()
         if pid == 0:

@@ -151,7 +151,7 @@ class Scenario(Model):
         return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING_WORDS)))
 
     @property
-    def situations(self) -> tuple[RunSelection, ...]:
+    def run_selections(self) -> tuple[RunSelection, ...]:
         """All combinations of run, take and player."""
         return tuple(
             RunSelection(run=run_name, mode=run.mode, take=take, program=by_program)
@@ -160,11 +160,11 @@ class Scenario(Model):
             for by_program in (False, True)
         )
 
-    def meant_for(self, only: Only, situation: RunSelection) -> bool:
+    def meant_for(self, only: Only, run_selection: RunSelection) -> bool:
         """Whether the run has a word of each group in ``only``."""
-        return all(self._selects_run(word_group, situation) for word_group in only)
+        return all(self._selects_run(word_group, run_selection) for word_group in only)
 
-    def _selects_run(self, word_group: Names, situation: RunSelection) -> bool:
+    def _selects_run(self, word_group: Names, run_selection: RunSelection) -> bool:
         """Whether the words of one group select a run. A word names a run or mode, a take, or a way
         of playing. Of each of these three kinds that the group names, one word must fit.
         """
@@ -182,23 +182,23 @@ class Scenario(Model):
             ),
         )
         return all(
-            not fitting_words or not set(fitting_words).isdisjoint(situation.words)
+            not fitting_words or not set(fitting_words).isdisjoint(run_selection.words)
             for fitting_words in words_by_kind
         )
 
-    def steps_of(self, situation: RunSelection) -> tuple[Step, ...]:
+    def steps_of(self, run_selection: RunSelection) -> tuple[Step, ...]:
         """The steps of one run; a disarmed run leaves out the steps about faults."""
-        return tuple(step for step in self.steps if self.belongs(step, situation))
+        return tuple(step for step in self.steps if self.belongs(step, run_selection))
 
-    def cure_of(self, situation: RunSelection) -> tuple[Step, ...]:
+    def cure_of(self, run_selection: RunSelection) -> tuple[Step, ...]:
         """The steps of the cure in one run."""
-        return tuple(step for step in self.cure if self.belongs(step, situation))
+        return tuple(step for step in self.cure if self.belongs(step, run_selection))
 
-    def belongs(self, step: Step, situation: RunSelection) -> bool:
+    def belongs(self, step: Step, run_selection: RunSelection) -> bool:
         """Whether a run has this step."""
-        if situation.take == "disarmed" and step.is_about_faults:
+        if run_selection.take == "disarmed" and step.is_about_faults:
             return False
-        return self.meant_for(step.only, situation)
+        return self.meant_for(step.only, run_selection)
 
     def verdict_of(self, run_name: str, take: str) -> tuple[str, ...]:
         """The declared verdict of a run, before any cure."""

@@ -130,18 +130,18 @@ class Recorder:
         """Add an observation, with the number of the event that caused it."""
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
-            event = self._tracer.cause if call is None else max(call.event, call.answered)
+            event = self._tracer.cause if call is None else max(call.event, call.answer_event)
             if event >= 0:
                 observation = msgspec.structs.replace(observation, event=event)
         self.history.add(observation)
 
-    def _observer_fields(self, who: str, asked_ms: int | None = None) -> _ObserverFields:
+    def _observer_fields(self, observer_name: str, asked_ms: int | None = None) -> _ObserverFields:
         """Fields of an observer's observation now; ``asked_ms`` is by default that of the noted
         call.
         """
         return {
             "at_ms": self._clock.now_ms(),
-            "who": who,
+            "who": observer_name,
             "asked_ms": _asked_ms.get() if asked_ms is None else asked_ms,
         }
 
@@ -149,7 +149,7 @@ class Recorder:
 
     def note_init(
         self,
-        who: str,
+        observer_name: str,
         transactional_id: str,
         identity: ProducerIdAndEpoch,
         answer: CallResult,
@@ -160,7 +160,7 @@ class Recorder:
         has_identity = answer.error == NONE
         self._add_observation(
             Initialised(
-                **self._observer_fields(who),
+                **self._observer_fields(observer_name),
                 transactional_id=transactional_id,
                 producer_id=identity.producer_id if has_identity else -1,
                 producer_epoch=identity.producer_epoch if has_identity else -1,
@@ -169,11 +169,11 @@ class Recorder:
             )
         )
 
-    def note_begin(self, who: str, transactional_id: str, transaction: str) -> None:
+    def note_begin(self, observer_name: str, transactional_id: str, transaction: str) -> None:
         """Notes that a program began a transaction."""
         self._add_observation(
             Began(
-                **self._observer_fields(who),
+                **self._observer_fields(observer_name),
                 transaction=transaction,
                 transactional_id=transactional_id,
             )
@@ -181,7 +181,7 @@ class Recorder:
 
     def note_partitions_added(
         self,
-        who: str,
+        observer_name: str,
         transaction: str | None,
         partitions: tuple[TopicPartition, ...],
         answer: CallResult,
@@ -191,7 +191,7 @@ class Recorder:
         if transaction is not None:
             self._add_observation(
                 Added(
-                    **self._observer_fields(who),
+                    **self._observer_fields(observer_name),
                     transaction=transaction,
                     partitions=partitions,
                     **_answer_fields(answer),
@@ -200,13 +200,13 @@ class Recorder:
             )
 
     def note_write(
-        self, who: str, transaction: str | None, batch: SentBatch, answer: CallResult
+        self, observer_name: str, transaction: str | None, batch: SentBatch, answer: CallResult
     ) -> None:
         """Note the records of a batch that was answered or given up."""
         for record_index, value in enumerate(batch.values):
             self._add_observation(
                 Wrote(
-                    **self._observer_fields(who, batch.asked_ms),
+                    **self._observer_fields(observer_name, batch.asked_ms),
                     **_partition_fields(batch.partition),
                     transaction=transaction,
                     value=value,
@@ -222,7 +222,7 @@ class Recorder:
 
     def note_sent_offsets(
         self,
-        who: str,
+        observer_name: str,
         transaction: str | None,
         group: str,
         offsets: Mapping[TopicPartition, int],
@@ -237,7 +237,7 @@ class Recorder:
         for partition, position in offsets.items():
             self._add_observation(
                 SentOffsets(
-                    **self._observer_fields(who),
+                    **self._observer_fields(observer_name),
                     **_partition_fields(partition),
                     transaction=transaction,
                     group=group,
@@ -250,7 +250,7 @@ class Recorder:
 
     def note_end(
         self,
-        who: str,
+        observer_name: str,
         transaction: str | None,
         answer: CallResult,
         *,
@@ -264,7 +264,7 @@ class Recorder:
             return
         self._add_observation(
             Ended(
-                **self._observer_fields(who, asked_ms),
+                **self._observer_fields(observer_name, asked_ms),
                 transaction=transaction,
                 commit=committed,
                 **_answer_fields(answer),
@@ -278,7 +278,7 @@ class Recorder:
 
     def note_fetch(
         self,
-        who: str,
+        observer_name: str,
         fetch_offset: int,
         isolation: IsolationLevel,
         fetch_result: FetchResult,
@@ -286,12 +286,12 @@ class Recorder:
         transaction: str | None = None,
     ) -> None:
         """Note the answer to a Fetch; ``transaction`` names the transaction that read it."""
-        failed = fetch_result.error.name.upper() != NONE
+        has_failed = fetch_result.error.name.upper() != NONE
         # What coordinators write into their logs is no record of anybody's.
         records = () if fetch_result.partition.topic in INTERNAL_TOPICS else fetch_result.records
         self._add_observation(
             Read(
-                **self._observer_fields(who),
+                **self._observer_fields(observer_name),
                 **_partition_fields(fetch_result.partition),
                 transaction=transaction,
                 isolation=Isolation[isolation.name],
@@ -310,12 +310,17 @@ class Recorder:
                 log_start_offset=fetch_result.log_start_offset,
                 leader_epoch=fetch_result.leader_epoch if fetch_result.leader_epoch >= 0 else None,
                 follower=fetch_result.follower_id if fetch_result.follower_id >= 0 else None,
-                error=fetch_result.error.name.upper() if failed else "",
+                error=fetch_result.error.name.upper() if has_failed else "",
             )
         )
 
     def note_positions(
-        self, who: str, group: str, offsets: Mapping[TopicPartition, int], *, error: str = ""
+        self,
+        observer_name: str,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        error: str = "",
     ) -> None:
         """Note the answer to OffsetFetch."""
         positions = tuple(
@@ -324,7 +329,10 @@ class Recorder:
         )
         self._add_observation(
             PositionsRead(
-                **self._observer_fields(who), group=group, positions=positions, error=error
+                **self._observer_fields(observer_name),
+                group=group,
+                positions=positions,
+                error=error,
             )
         )
 
@@ -332,7 +340,7 @@ class Recorder:
 
     def note_share_answers(
         self,
-        who: str,
+        observer_name: str,
         group: str,
         poll_result: ShareAnswers,
         *,
@@ -342,18 +350,18 @@ class Recorder:
         """Note the leaders' answers to a member: to its acknowledgements, and the records that it
         acquired.
         """
-        for acknowledgement in poll_result.said:
+        for acknowledgement in poll_result.acknowledged_ranges:
             error = "" if not acknowledgement.error else code_name(acknowledgement.error)
             outcome = CallResult(
                 error=error or NONE, in_doubt=acknowledgement.error in UNSAID
             ).outcome
             self._add_observation(
                 ShareAcknowledged(
-                    **self._observer_fields(who),
+                    **self._observer_fields(observer_name),
                     **_partition_fields(acknowledgement.topic_partition),
                     group=group,
-                    first=acknowledgement.first,
-                    last=acknowledgement.last,
+                    first=acknowledgement.first_offset,
+                    last=acknowledgement.last_offset,
                     type=AcknowledgeType[acknowledgement.type.name],
                     outcome=outcome,
                     error=error,
@@ -371,7 +379,7 @@ class Recorder:
             )
             self._add_observation(
                 ShareFetched(
-                    **self._observer_fields(who),
+                    **self._observer_fields(observer_name),
                     **_partition_fields(acquired_batches.topic_partition),
                     group=group,
                     isolation=isolation,
@@ -386,17 +394,17 @@ class Recorder:
                 )
             )
 
-    def note_share_leave(self, who: str, group: str) -> None:
+    def note_share_leave(self, observer_name: str, group: str) -> None:
         """Notes that a member gave up its acquired records."""
-        self._add_observation(ShareLeft(**self._observer_fields(who), group=group))
+        self._add_observation(ShareLeft(**self._observer_fields(observer_name), group=group))
 
     # Operators
 
-    def note_description(self, who: str, description: TransactionDescription) -> None:
+    def note_description(self, observer_name: str, description: TransactionDescription) -> None:
         """Note the answer to DescribeTransactions."""
         self._add_observation(
             Described(
-                **self._observer_fields(who),
+                **self._observer_fields(observer_name),
                 transactional_id=description.transactional_id,
                 state=description.state,
                 producer_id=description.producer_id,
@@ -407,7 +415,7 @@ class Recorder:
             )
         )
 
-    def note_listing(self, who: str, transactions: Sequence[TransactionListing]) -> None:
+    def note_listing(self, observer_name: str, transactions: Sequence[TransactionListing]) -> None:
         """Note the answers of all brokers to ListTransactions."""
         listings = tuple(
             Listing(
@@ -417,10 +425,10 @@ class Recorder:
             )
             for transaction in transactions
         )
-        self._add_observation(Listed(**self._observer_fields(who), transactions=listings))
+        self._add_observation(Listed(**self._observer_fields(observer_name), transactions=listings))
 
     def note_producers(
-        self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
+        self, observer_name: str, partition: TopicPartition, states: Sequence[ProducerState]
     ) -> None:
         """Note the answer to DescribeProducers."""
         producers = tuple(
@@ -434,17 +442,21 @@ class Recorder:
         )
         self._add_observation(
             Producers(
-                **self._observer_fields(who), **_partition_fields(partition), producers=producers
+                **self._observer_fields(observer_name),
+                **_partition_fields(partition),
+                producers=producers,
             )
         )
 
-    def note_search(self, who: str, findings: Sequence[NamedHanging]) -> None:
+    def note_search(self, observer_name: str, findings: Sequence[NamedHanging]) -> None:
         """Note the transactions that find-hanging has named."""
-        self._add_observation(Searched(**self._observer_fields(who), findings=tuple(findings)))
+        self._add_observation(
+            Searched(**self._observer_fields(observer_name), findings=tuple(findings))
+        )
 
     def note_operator_abort(
         self,
-        who: str,
+        observer_name: str,
         partition: TopicPartition,
         answer: CallResult,
         *,
@@ -454,7 +466,7 @@ class Recorder:
         """Note the answer to an operator's abort."""
         self._add_observation(
             Aborted(
-                **self._observer_fields(who),
+                **self._observer_fields(observer_name),
                 **_partition_fields(partition),
                 producer_id=producer_id,
                 start_offset=start_offset,
@@ -462,23 +474,25 @@ class Recorder:
             )
         )
 
-    def note_cleaning(self, who: str, partition: TopicPartition) -> None:
+    def note_cleaning(self, observer_name: str, partition: TopicPartition) -> None:
         """Notes that the log cleaner has run."""
-        self._add_observation(Cleaned(**self._observer_fields(who), **_partition_fields(partition)))
-
-    def note_topic_deletion(self, who: str, topic: str, *, asked_ms: int) -> None:
-        """Notes that a topic was deleted."""
         self._add_observation(
-            Deleted(at_ms=self._clock.now_ms(), who=who, topic=topic, asked_ms=asked_ms)
+            Cleaned(**self._observer_fields(observer_name), **_partition_fields(partition))
         )
 
-    def note_healing(self, who: str) -> None:
-        """Notes that the faults of the story have ended."""
-        self._add_observation(Healed(**self._observer_fields(who)))
+    def note_topic_deletion(self, observer_name: str, topic: str, *, asked_ms: int) -> None:
+        """Notes that a topic was deleted."""
+        self._add_observation(
+            Deleted(at_ms=self._clock.now_ms(), who=observer_name, topic=topic, asked_ms=asked_ms)
+        )
 
-    def note_gauge(self, who: str, name: str, value: float) -> None:
+    def note_healing(self, observer_name: str) -> None:
+        """Notes that the faults of the story have ended."""
+        self._add_observation(Healed(**self._observer_fields(observer_name)))
+
+    def note_gauge(self, observer_name: str, name: str, value: float) -> None:
         """Note the value of a metric."""
-        self._add_observation(Gauge(**self._observer_fields(who), name=name, value=value))
+        self._add_observation(Gauge(**self._observer_fields(observer_name), name=name, value=value))
 
 
 def _partition_fields(partition: TopicPartition) -> _PartitionFields:

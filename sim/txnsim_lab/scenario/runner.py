@@ -204,7 +204,7 @@ async def run_on(
         ConfigError: The cluster can't be configured as the story needs.
     """
     scenario = scenario_run.scenario
-    situation = RunSelection(
+    run_selection = RunSelection(
         run=scenario_run.run,
         mode=scenario_run.mode,
         take=scenario_run.take,
@@ -219,7 +219,7 @@ async def run_on(
         async with (
             target_context as target,
             open_story(
-                scenario, situation, casts=casts, target=target, recorder=recorder
+                scenario, run_selection, casts=casts, target=target, recorder=recorder
             ) as running_story,
         ):
             await _play_story(running_story, notes, pace)
@@ -268,10 +268,10 @@ async def _play_story(
     running_story: RunningStory, notes: _RunNotes, pace: StoryPace | None
 ) -> None:
     """Play every step, observe, play the cure, observe again."""
-    scenario, situation = running_story.scenario, running_story.situation
+    scenario, run_selection = running_story.scenario, running_story.run_selection
     shuffle = running_story.environment.rng.stream(ORDER_STREAM).shuffle
-    steps = in_drawn_order(scenario.steps_of(situation), shuffle)
-    cure = in_drawn_order(scenario.cure_of(situation), shuffle)
+    steps = in_drawn_order(scenario.steps_of(run_selection), shuffle)
+    cure = in_drawn_order(scenario.cure_of(run_selection), shuffle)
     last_look_steps = (SECOND_LOOK_SENTENCE,) if cure else ()
     plan = iter(
         plan_steps((*steps, LOOK_SENTENCE, *cure, *last_look_steps)) if pace is not None else ()
@@ -311,7 +311,7 @@ async def _play_step(running_story: RunningStory, step: Step) -> None:
         message = "; ".join(
             [f"{place_prefix}{error}", *first_answer_lines(running_story, failure=str(error))]
         )
-        raise StoryFailedError(message, answered=error_name_of(error)) from error
+        raise StoryFailedError(message, error_name=error_name_of(error)) from error
 
 
 async def _end_faults(running_story: RunningStory) -> None:
@@ -394,17 +394,17 @@ def in_drawn_order(
     """The steps in drawn order: shuffles the parts of each ``any-order`` block; the steps within a
     part keep their order.
     """
-    ordered: list[Step] = []
+    ordered_steps: list[Step] = []
     for block, block_steps in groupby(steps, key=lambda step: step.unit and step.unit[0]):
         if block is None:
-            ordered += block_steps
+            ordered_steps += block_steps
             continue
         block_parts = [
             list(part_steps) for _, part_steps in groupby(block_steps, key=lambda step: step.unit)
         ]
         shuffle(block_parts)
-        ordered += [step for part_steps in block_parts for step in part_steps]
-    return tuple(ordered)
+        ordered_steps += [step for part_steps in block_parts for step in part_steps]
+    return tuple(ordered_steps)
 
 
 # The pace of a story: asked before each of its steps

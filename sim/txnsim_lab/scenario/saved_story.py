@@ -30,13 +30,13 @@ def story_with_inputs(
 ) -> str:
     """The story up to the last input, with all inputs as additional steps."""
     pending_inputs = deque(sorted(inputs, key=lambda given_input: given_input.before))
-    situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
-    without_faults = msgspec.structs.replace(situation, take="disarmed")
-    words_of_others = {*scenario.words} - {*situation.words}
+    run_selection = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
+    without_faults = msgspec.structs.replace(run_selection, take="disarmed")
+    words_of_others = {*scenario.words} - {*run_selection.words}
     steps: list[Any] = []
     played_step_count = 0
     for step in scenario.steps:
-        if scenario.belongs(step, situation):
+        if scenario.belongs(step, run_selection):
             while pending_inputs and pending_inputs[0].before <= played_step_count:
                 steps.append(_step_without_only(read_step(pending_inputs.popleft().step)))
             if not pending_inputs:

@@ -470,8 +470,9 @@ class _ScenarioChecks:
         """Whether some run has both steps."""
         scenario = self._scenario
         return any(
-            scenario.meant_for(first_only, situation) and scenario.meant_for(second_only, situation)
-            for situation in scenario.situations
+            scenario.meant_for(first_only, run_selection)
+            and scenario.meant_for(second_only, run_selection)
+            for run_selection in scenario.run_selections
         )
 
     def _check_broker(self, path: DocumentPath, broker_id: int | None) -> Problems:

@@ -47,9 +47,9 @@ class Background:
     """A call that runs while the story continues."""
 
     def __init__(
-        self, who: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
+        self, actor: Acting, call: Call, task: asyncio.Task[CallResult | StoryFailedError]
     ) -> None:
-        self.who = who
+        self.actor = actor
         self.call = call
         self.task = task
 
@@ -58,10 +58,10 @@ class RunningStory:
     """The target of one run, and its actors."""
 
     def __init__(
-        self, scenario: Scenario, situation: RunSelection, target: Target, recorder: Recorder
+        self, scenario: Scenario, run_selection: RunSelection, target: Target, recorder: Recorder
     ) -> None:
         self.scenario = scenario
-        self.situation = situation
+        self.run_selection = run_selection
         self.target = target
         self.recorder = recorder
         self.actors: dict[str, Acting] = {}
@@ -81,10 +81,10 @@ class RunningStory:
         self.around = Surroundings(
             environment=target.environment,
             bootstrap=target.bootstrap,
-            situation=situation,
+            run_selection=run_selection,
             recorder=recorder,
             tell=self.say,
-            transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
+            transactions_v2=TRANSACTION_VERSION[run_selection.mode] == 2,
             is_ours=self._is_ours,
             prefix=target.prefix,
             security=target.security,
@@ -223,7 +223,7 @@ async def simulated_target(
 @contextlib.asynccontextmanager
 async def open_story(
     scenario: Scenario,
-    situation: RunSelection,
+    run_selection: RunSelection,
     *,
     casts: Mapping[str, Cast],
     target: Target,
@@ -241,7 +241,7 @@ async def open_story(
                 await target.create_topic(new_topic(declared_name, topic, broker_count=brokers))
             except TargetError as error:
                 raise ConfigError(f"{scenario.name}: {error}") from None
-        running_story = RunningStory(scenario, situation, target, recorder)
+        running_story = RunningStory(scenario, run_selection, target, recorder)
         for declared_name, actor_declaration in scenario.cast.items():
             running_story.actors[declared_name] = _create_actor(
                 running_story, declared_name, actor_declaration, casts

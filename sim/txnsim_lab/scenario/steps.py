@@ -126,7 +126,7 @@ async def _act_on_cluster(running_story: RunningStory, cluster_act: ClusterAct) 
 
 async def _play_call(running_story: RunningStory, call: Call) -> None:
     actor = running_story.actors[call.who]
-    expected_code = expected_error(call.error, running_story.situation)
+    expected_code = expected_error(call.error, running_story.run_selection)
     if call.background is None:
         answer = await make_call(running_story, actor, call, expected_code=expected_code)
         _check_answer(running_story, f"{call.who}: {call.do}", answer, expected_code, call.offset)
@@ -143,7 +143,7 @@ async def _play_call(running_story: RunningStory, call: Call) -> None:
     task.add_done_callback(lambda _: sent_event.set())
     # It must be on its way before the next step: a story has an order.
     await sent_event.wait()
-    if running_story.situation.take == "disarmed" and call.do not in GROUP_WIDE_CALLS:
+    if running_story.run_selection.take == "disarmed" and call.do not in GROUP_WIDE_CALLS:
         await _await_answer(running_story, call.background)  # nothing holds it
 
 
@@ -190,25 +190,31 @@ async def make_call(
     return answer
 
 
-async def _play_await(running_story: RunningStory, awaited: str | Awaited) -> None:
-    call_name = awaited if isinstance(awaited, str) else awaited.call
+async def _play_await(running_story: RunningStory, awaited_call: str | Awaited) -> None:
+    call_name = awaited_call if isinstance(awaited_call, str) else awaited_call.call
     background = running_story.background_call(call_name)
     answer = await _await_answer(running_story, call_name)
     call = background.call
     error_by_run = (
-        call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
+        call.error
+        if isinstance(awaited_call, str) or awaited_call.error is None
+        else awaited_call.error
     )
-    offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
-    expected_code = expected_error(error_by_run, running_story.situation)
+    offset = (
+        call.offset
+        if isinstance(awaited_call, str) or awaited_call.offset is None
+        else awaited_call.offset
+    )
+    expected_code = expected_error(error_by_run, running_story.run_selection)
     takes_first_answer = call.error is None and answer.error in RETRIED_ERRORS
-    hint = "; it took its first answer: write `error: NONE`" if takes_first_answer else ""
+    hint_text = "; it took its first answer: write `error: NONE`" if takes_first_answer else ""
     _check_answer(
         running_story,
         f"{call.who}: {call.do} ({call_name})",
         answer,
         expected_code,
         offset,
-        hint=hint,
+        hint_text=hint_text,
     )
 
 
@@ -266,20 +272,20 @@ async def _await_answer(running_story: RunningStory, call_name: str) -> CallResu
 
 async def _give_up(running_story: RunningStory, call_name: str) -> None:
     background = running_story.background_call(call_name)
-    await background.who.give_up(background.call)
+    await background.actor.give_up(background.call)
 
 
-def expected_error(by_word: ByRun | None, situation: RunSelection) -> str:
+def expected_error(by_word: ByRun | None, run_selection: RunSelection) -> str:
     """The error that a run expects. For a disarmed or control take it is NONE unless the file gives
     one.
     """
-    error_name = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
+    error_name = by_run(by_word, run_selection) if isinstance(by_word, dict) else by_word
     return NONE if error_name is None else str(error_name)
 
 
-def expected_offset(by_word: OffsetByRun | None, situation: RunSelection) -> int | None:
+def expected_offset(by_word: OffsetByRun | None, run_selection: RunSelection) -> int | None:
     """The offset that a run expects; None if any is accepted."""
-    offset: int | None = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
+    offset: int | None = by_run(by_word, run_selection) if isinstance(by_word, dict) else by_word
     return offset
 
 
@@ -290,19 +296,20 @@ def _check_answer(
     expected_code: str,
     offset_by_run: OffsetByRun | None,
     *,
-    hint: str = "",
+    hint_text: str = "",
 ) -> None:
     if answer.error != NONE or expected_code not in (NONE, ANY):
         running_story.say(
             subject.split(":")[0], f"{subject.split(': ')[1]} is answered {answer.error}"
         )
     if expected_code not in (ANY, answer.error):
-        because = f" ({answer.because})" if answer.because else ""
+        reason_text = f" ({answer.because})" if answer.because else ""
         raise StoryFailedError(
-            f"{subject} is answered {answer.error}{because}, expected {expected_code}{hint}",
-            answered=answer.error,
+            f"{subject} is answered {answer.error}{reason_text}, expected"
+            f" {expected_code}{hint_text}",
+            error_name=answer.error,
         )
-    offset = expected_offset(offset_by_run, running_story.situation)
+    offset = expected_offset(offset_by_run, running_story.run_selection)
     if offset is not None and answer.error == NONE and answer.offset != offset:
         raise StoryFailedError(f"{subject} is at offset {answer.offset}, expected {offset}")
 
@@ -458,10 +465,10 @@ async def wait_until(running_story: RunningStory, condition: Condition) -> None:
         StoryFailedError: The condition did not hold in time.
     """
     if condition.struck is not None:
-        struck = condition.struck
-        strike_count = struck.times if isinstance(struck, StruckTimes) else 1
+        struck_condition = condition.struck
+        strike_count = struck_condition.times if isinstance(struck_condition, StruckTimes) else 1
         armed_rule = running_story.rule_in_force(
-            struck.rule if isinstance(struck, StruckTimes) else struck
+            struck_condition.rule if isinstance(struck_condition, StruckTimes) else struck_condition
         )
         await until_struck(running_story, armed_rule.rule.id, strike_count=strike_count)
         return
@@ -524,16 +531,16 @@ def _condition_check(
 
 
 async def poll(
-    running_story: RunningStory, holds: Callable[[], Awaitable[bool]], awaited_state: str
+    running_story: RunningStory, condition_holds: Callable[[], Awaitable[bool]], awaited_state: str
 ) -> None:
-    """Wait until ``holds`` returns True.
+    """Wait until ``condition_holds`` returns True.
 
     Raises:
         StoryFailedError: The time limit has passed.
     """
     try:
         await poll_until(
-            running_story.environment.clock, holds, awaited_state, patience_ms=PATIENCE_MS
+            running_story.environment.clock, condition_holds, awaited_state, patience_ms=PATIENCE_MS
         )
     except TargetError as error:
         raise StoryFailedError(str(error)) from None
@@ -641,11 +648,11 @@ def _check_value(subject: str, actual_value: object, expected_value: object) -> 
 def held_fault_lines(running_story: RunningStory, lines: Sequence[str] = ()) -> list[str]:
     """Lines about faults that still hold something, except those that ``lines`` already name."""
     return [
-        f"the fault {armed_rule.rule.id} still holds {len(armed_rule.held)} "
+        f"the fault {armed_rule.rule.id} still holds {len(armed_rule.held_crossings)} "
         f"at {armed_rule.rule.point}: a step before"
         f" has to release it (`release: {armed_rule.rule.id}`)"
         for armed_rule in running_story.target.injector.rules()
-        if armed_rule.held and not any(armed_rule.rule.id in line for line in lines)
+        if armed_rule.held_crossings and not any(armed_rule.rule.id in line for line in lines)
     ]
 
 
@@ -662,8 +669,8 @@ async def _is_transaction_in_state(
 ) -> tuple[bool, list[str]]:
     admin = await running_story.operator.admin()
     description = (await admin.describe_transactions([condition.id]))[condition.id]
-    holds = not isinstance(description, ClientError) and description.state in condition.is_
-    return holds, [] if holds else running_story.target.why_unfinished(condition.id)
+    is_in_state = not isinstance(description, ClientError) and description.state in condition.is_
+    return is_in_state, [] if is_in_state else running_story.target.why_unfinished(condition.id)
 
 
 async def _any_producer(

@@ -182,7 +182,7 @@ FIELDS_BY_CLUSTER_ACT: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 """Act -> fields that the act needs, fields that it may have."""
 
 
-class OneOf(Model):
+class OneFieldModel(Model):
     """A model of which exactly one field is given, besides those in ``BESIDES``."""
 
     BESIDES: ClassVar[tuple[str, ...]] = ()
@@ -206,7 +206,7 @@ class OneOf(Model):
         return self
 
 
-class Doing(Model):
+class ActModel(Model):
     """A step that does something; its ``do`` determines the allowed fields."""
 
     @property
@@ -215,7 +215,7 @@ class Doing(Model):
         return frozenset(self.model_fields_set) - {"who", "do"}
 
 
-class Call(Doing):
+class Call(ActModel):
     """A call of an actor; its role and ``do`` determine the allowed fields (``CALLS``)."""
 
     who: str
@@ -335,7 +335,7 @@ class Call(Doing):
         return tuple(record.position for record in self.of)
 
 
-class ClusterAct(Doing):
+class ClusterAct(ActModel):
     """An act on the cluster; its ``do`` determines the allowed fields (``CLUSTER``)."""
 
     do: str
@@ -403,7 +403,7 @@ class StruckTimes(Model):
     times: int = Field(ge=1, le=COUNT_MAX)
 
 
-class Condition(OneOf):
+class Condition(OneFieldModel):
     """The condition that the step waits for; exactly one is given."""
 
     struck: str | StruckTimes | None = None
@@ -472,7 +472,7 @@ class ReleasedAs(Model):
     as_: Literal["drop", "duplicate"] = Field(alias="as")
 
 
-class Step(OneOf):
+class Step(OneFieldModel):
     """One step of a story."""
 
     BESIDES: ClassVar = ("say", "only")
@@ -519,13 +519,16 @@ class Step(OneOf):
     def partitions(self) -> tuple[TopicPartition, ...]:
         """All partitions that the step names."""
         call, wait = self.call, self.wait_until
-        reached = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
+        reached_conditions = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
         partitions = (
             *(() if call is None else (call.partition, *(call.partitions or ()))),
             None if self.cluster is None else self.cluster.partition,
             None if self.expect is None else self.expect.partition,
             *(() if wait is None else (wait.marker, wait.open, wait.in_sync)),
-            *(None if condition is None else condition.partition for condition in reached),
+            *(
+                None if condition is None else condition.partition
+                for condition in reached_conditions
+            ),
         )
         return tuple(partition for partition in partitions if partition is not None)
 

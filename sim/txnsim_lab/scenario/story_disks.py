@@ -111,11 +111,11 @@ def write_disks(cluster: SimCluster, folder: Path) -> tuple[Path, ...]:
         ConfigError: A file can't be written.
     """
     broker_ids = sorted(cluster.metadata.image.brokers)
-    cut = LogDirsCut.of_cluster(cluster, broker_ids)
+    log_dirs_cut = LogDirsCut.of_cluster(cluster, broker_ids)
     paths = []
     for broker_id in broker_ids:
         path = folder / f"broker-{broker_id}"
-        write_stored_files(path, run_to_end(cut.files_in_steps(broker_id)))
+        write_stored_files(path, run_to_end(log_dirs_cut.files_in_steps(broker_id)))
         paths.append(path)
     return tuple(paths)
 

@@ -73,16 +73,17 @@ def _granted_to_replaced(history: History) -> Iterator[BrokenPromise]:
         epoch, asked_ms = observation.producer_epoch, observation.asked_ms
         if observation.outcome is not Outcome.OK or epoch is None or asked_ms is None:
             continue
-        for newer in identities.get(
+        for newer_identity in identities.get(
             -1 if observation.producer_id is None else observation.producer_id, ()
         ):
-            if newer.producer_epoch > epoch and newer.at_ms < asked_ms:
+            if newer_identity.producer_epoch > epoch and newer_identity.at_ms < asked_ms:
                 yield (
                     GRANTED_TO_REPLACED,
                     f"{observation.who} asked for {_NOUN_BY_OBSERVATION[type(observation)]} in"
                     f" {observation.transaction} at epoch"
-                    f" {epoch}, and it was granted, though {newer.who} had got epoch"
-                    f" {newer.producer_epoch} of producer {newer.producer_id} before",
+                    f" {epoch}, and it was granted, though {newer_identity.who} had got epoch"
+                    f" {newer_identity.producer_epoch} of producer {newer_identity.producer_id}"
+                    " before",
                 )
                 break
 
@@ -91,7 +92,7 @@ class _SentPosition(NamedTuple):
     """A sent position, and the time span in which it may have taken effect."""
 
     offset: int
-    who: str
+    client_name: str
     earliest_ms: int
     latest_ms: int
     is_certain: bool
@@ -127,7 +128,7 @@ def _plain_position(sent_offsets: SentOffsets) -> _SentPosition:
     latest_ms = sent_offsets.at_ms if is_taken else _END_OF_TIME_MS
     return _SentPosition(
         offset=sent_offsets.position,
-        who=sent_offsets.who,
+        client_name=sent_offsets.who,
         earliest_ms=asked_ms,
         latest_ms=latest_ms,
         is_certain=is_taken,
@@ -153,7 +154,7 @@ def _position_in_transaction(sent_offsets: SentOffsets, transaction: Transaction
     )
     return _SentPosition(
         offset=sent_offsets.position,
-        who=sent_offsets.who,
+        client_name=sent_offsets.who,
         earliest_ms=asked_ms,
         latest_ms=_END_OF_TIME_MS,
         is_certain=is_taken and fate.is_committed,
@@ -208,7 +209,7 @@ def _answers_while_pending(
     """Pairs of an answer and a position that was pending from before the request until after the
     answer.
     """
-    later = sorted(
+    later_positions = sorted(
         (
             position
             for position in sent_positions
@@ -219,8 +220,8 @@ def _answers_while_pending(
     )
     pending: list[_SentPosition] = []
     for read in sorted(answers, key=lambda answer: answer.asked_ms):
-        while later and later[-1].pends_from_ms < read.asked_ms:
-            pending.append(later.pop())
+        while later_positions and later_positions[-1].pends_from_ms < read.asked_ms:
+            pending.append(later_positions.pop())
         pending = [position for position in pending if read.asked_ms < position.pends_until_ms]
         yield from (
             (read, position) for position in pending if read.read.at_ms < position.pends_until_ms
@@ -250,7 +251,8 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
                 yield (
                     LOST_POSITION,
                     f"{read.who} got {position.offset} of {read.group} on {position.place},"
-                    f" though {expected_position.who} had committed {expected_position.offset}"
+                    f" though {expected_position.client_name} had committed"
+                    f" {expected_position.offset}"
                     " and been answered",
                 )
 

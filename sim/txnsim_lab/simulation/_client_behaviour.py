@@ -98,8 +98,8 @@ def wire(dice: Dice, run_setup: RunSetup, actor_name: str, transactional_id: str
         "transactional-id": transactional_id,
         "transaction-timeout": f"{dice.pick_weighted(defaults.TIMEOUTS_S)}s",
     }
-    manners: tuple[OnError, ...] = ("go-on", "abort", "anew", "leave")
-    return Track(actor_name, tuple(acts), actor, dice.pick(manners))
+    error_reactions: tuple[OnError, ...] = ("go-on", "abort", "anew", "leave")
+    return Track(actor_name, tuple(acts), actor, dice.pick(error_reactions))
 
 
 def _wire_unit(dice: Dice, run_setup: RunSetup, actor_name: str, unit_number: int) -> list[Act]:

@@ -262,9 +262,17 @@ class _Drawing:
         first_value = self._value(hint)
         if not self._is_odd():
             return [first_value]
-        more = [first_value, self._value(hint)], [first_value, self._value(hint), self._value(hint)]
+        longer_lists = (
+            [first_value, self._value(hint)],
+            [first_value, self._value(hint), self._value(hint)],
+        )
         return self._dice.pick(
-            ([], *more, [first_value, first_value], {"each": first_value, "times": _MANY_ELEMENTS})
+            (
+                [],
+                *longer_lists,
+                [first_value, first_value],
+                {"each": first_value, "times": _MANY_ELEMENTS},
+            )
         )
 
     def _value(self, hint: _Hint) -> Any:
@@ -275,8 +283,8 @@ class _Drawing:
                 configured = self._config_value(hint.name)
                 return "" if configured is None and not hint.may_be_null else configured
             case "resource_type", _:
-                more = (_BROKER_RESOURCE, 99) if self._looks else ()
-                self._resource = self._dice.pick((*self._known, *more))
+                broker_resources = (_BROKER_RESOURCE, 99) if self._looks else ()
+                self._resource = self._dice.pick((*self._known, *broker_resources))
                 return self._resource
             case "key" | "coordinator_keys", _ if self._api == "FindCoordinator":
                 return self._pick_value((*OWN_GROUPS, *OWN_TRANSACTIONAL_IDS), MISSING_NAMES)

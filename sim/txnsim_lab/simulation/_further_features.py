@@ -214,8 +214,8 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     """Give a track's transactional id an epoch near its end, as after very many transactions."""
     own_id = (track.actor or {}).get("transactional-id")
-    users = sum(actor.get("transactional-id") == own_id for actor in _actors(tracks))
-    if own_id is None or users > 1 or not dice.happens(0.5):
+    user_count = sum(actor.get("transactional-id") == own_id for actor in _actors(tracks))
+    if own_id is None or user_count > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
     step: StepBody = {"cluster": {"do": "age", "transactional-id": own_id, "epoch": epoch}}

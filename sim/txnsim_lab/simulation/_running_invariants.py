@@ -57,7 +57,7 @@ class MomentChecks:
 
     def early_positions(self, positions_read: PositionsRead) -> list[BrokenPromise]:
         """Positions that a broker has answered although a failover could undo them."""
-        partition_index = partition_for(positions_read.group, self._groups_partitions())
+        partition_index = partition_for(positions_read.group, self._offsets_partition_count())
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_index)
         logs = [broker.replicas.led.get(partition) for broker in self._cluster.brokers.values()]
         lagging_logs = [
@@ -68,7 +68,7 @@ class MomentChecks:
         )
         return [violation for violation in violations if self._is_new(violation)]
 
-    def _groups_partitions(self) -> int:
+    def _offsets_partition_count(self) -> int:
         topic = self._cluster.metadata.image.topics.get(CONSUMER_OFFSETS_TOPIC)
         return 1 if topic is None else len(topic.partitions)
 

@@ -36,7 +36,7 @@ class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     run: PlayedRun
-    tries: int
+    try_count: int
 
 
 def shrink(
@@ -91,11 +91,11 @@ class _Shrinking:
             self._is_calm = self._is_calm or self._space_out_acts()
             if not self._is_calm:
                 self._shorten_pauses()
-        return ShrunkPlan(plan=self.plan, run=self.played, tries=self._max - self._left)
+        return ShrunkPlan(plan=self.plan, run=self.played, try_count=self._max - self._left)
 
     def _measure(self) -> tuple[int, int, int]:
-        pauses = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
-        return self.plan.size, pauses, len(self.plan.to_json())
+        total_pause_ms = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
+        return self.plan.size, total_pause_ms, len(self.plan.to_json())
 
     def _accept_if_same(self, plan: Plan) -> bool:
         """Accept a plan if its run shows the same finding."""
@@ -165,14 +165,14 @@ class _Shrinking:
 
     def _space_out_acts(self) -> bool:
         """Try the simplest order of events: one after the other, with time between them."""
-        starts = sorted(
+        start_times_us = sorted(
             (start_time, track_index, act_index)
             for track_index, track in enumerate(self.plan.tracks)
             for act_index, start_time in enumerate(self._start_times(track))
         )
         acts = [list(track.acts) for track in self.plan.tracks]
         latest_rank = [0] * len(acts)
-        for start_rank, (_, track_index, act_index) in enumerate(starts):
+        for start_rank, (_, track_index, act_index) in enumerate(start_times_us):
             acts[track_index][act_index] = msgspec.structs.replace(
                 acts[track_index][act_index],
                 after_ms=(start_rank - latest_rank[track_index]) * CALM_PAUSE_MS,
@@ -288,11 +288,11 @@ HABIT_TESTS: Final[Mapping[str, Callable[[Act], bool]]] = {
 }
 
 
-def start_later(plan: Plan, track: int, ms: int) -> Plan:
+def start_later(plan: Plan, track: int, delay_ms: int) -> Plan:
     """The plan in which one track begins later."""
     tracks = list(plan.tracks)
     if acts := tracks[track].acts:
-        first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
+        first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + delay_ms)
         tracks[track] = msgspec.structs.replace(tracks[track], acts=(first_act, *acts[1:]))
     return _with_tracks(plan, tracks)
 

@@ -39,11 +39,11 @@ class BrokerRunDifference(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_none(self) -> bool:
         """Whether clients and judges see no difference."""
-        alike = _first_parting(self.left_run, self.right_run) is None
-        return alike and self.left_run.kinds == self.right_run.kinds
+        are_alike = _first_difference(self.left_run, self.right_run) is None
+        return are_alike and self.left_run.kinds == self.right_run.kinds
 
 
-class _Parting(NamedTuple):
+class _ActDifference(NamedTuple):
     """The first acts of one actor with different answers: None on a side where the act did not
     happen.
     """
@@ -130,9 +130,9 @@ def difference(plan: Plan, other_side: Plan) -> BrokerRunDifference:
 
 
 def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
-    parting = _first_parting(left_run, right_run)
-    if parting is not None:
-        left_act, right_act = parting.ours, parting.theirs
+    act_difference = _first_difference(left_run, right_run)
+    if act_difference is not None:
+        left_act, right_act = act_difference.ours, act_difference.theirs
         parted_act = left_act or right_act
         assert parted_act is not None
         comparable_parts = (
@@ -148,10 +148,10 @@ def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
     return "All clients are answered alike, and the judges say the same."
 
 
-def _first_parting(left_run: PlayedRun, right_run: PlayedRun) -> _Parting | None:
+def _first_difference(left_run: PlayedRun, right_run: PlayedRun) -> _ActDifference | None:
     """The earliest act with different answers; None if there is none."""
     left_acts, right_acts = _by_actor(left_run.acts), _by_actor(right_run.acts)
-    partings: list[_Parting] = []
+    act_differences: list[_ActDifference] = []
     for actor in dict.fromkeys((*left_acts, *right_acts)):
         for left_act, right_act in zip_longest(left_acts[actor], right_acts[actor]):
             if (
@@ -160,9 +160,13 @@ def _first_parting(left_run: PlayedRun, right_run: PlayedRun) -> _Parting | None
                 or _comparable(left_act) != _comparable(right_act)
             ):
                 at_us = min(act.at_us for act in (left_act, right_act) if act is not None)
-                partings.append(_Parting(at_us, actor, left_act, right_act))
+                act_differences.append(_ActDifference(at_us, actor, left_act, right_act))
                 break
-    return min(partings, key=lambda parting: (parting.at_us, parting.actor), default=None)
+    return min(
+        act_differences,
+        key=lambda act_difference: (act_difference.at_us, act_difference.actor),
+        default=None,
+    )
 
 
 def _comparable(act: PlayedAct) -> _Comparable:
@@ -182,5 +186,5 @@ def _answer_text(act: PlayedAct | None) -> str:
     return f"answers {act.error} after {act.took_us / 1_000:.0f} ms"
 
 
-def _kinds(played: PlayedRun) -> str:
-    return ", ".join(played.kinds) or "no finding"
+def _kinds(played_run: PlayedRun) -> str:
+    return ", ".join(played_run.kinds) or "no finding"

@@ -69,7 +69,7 @@ async def end_of(workload: Awaitable[object]) -> str:
     return NONE
 
 
-def commit_markers(cluster: SimCluster) -> int:
+def count_commit_markers(cluster: SimCluster) -> int:
     """Number of COMMIT markers in topics of clients, each counted once per partition."""
     return sum(
         control_record is not None and control_record.type == COMMIT

@@ -42,14 +42,14 @@ def guided_seeds(seeds: Iterable[int], options: SimulationOptions) -> Iterator[i
 def pairs_of(plan: Plan) -> set[tuple[str, str]]:
     """Pairs of a request of a run and a trouble, habit or mode that it may meet."""
     steps_by_request = {act.request_name: act.step.keys() for act in plan.acts}
-    troubles = {
+    disturbances = {
         request_name
         for request_name, step in steps_by_request.items()
         if not DISTURBING_STEP_KINDS.isdisjoint(step)
     }
-    met_condition = troubles | {plan.world.mode, *plan.features}
+    met_conditions = disturbances | {plan.world.mode, *plan.features}
     return {
         (request, condition)
-        for request in steps_by_request.keys() - troubles
-        for condition in met_condition
+        for request in steps_by_request.keys() - disturbances
+        for condition in met_conditions
     }

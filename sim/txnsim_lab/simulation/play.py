@@ -54,7 +54,7 @@ from txnsim_lab.simulation._curious_client import ASK_KEY, Curious
 from txnsim_lab.simulation._further_features import EXPIRATION_SETTINGS, MONITOR_ACTOR
 from txnsim_lab.simulation._invariants import violations
 from txnsim_lab.simulation._running_invariants import MomentChecks
-from txnsim_lab.simulation.guests import Guest, commit_markers, end_of, workload_named
+from txnsim_lab.simulation.guests import Guest, count_commit_markers, end_of, workload_named
 from txnsim_lab.simulation.plan import RUN_NAME, Act, Plan, StepBody, Track, scenario_of
 from txnsim_lab.target.simulated import SimulatedTarget
 
@@ -127,7 +127,7 @@ class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
     virtual_ms: int
     digest: str
     """Digest over every act, its time and answer; equal for equal runs."""
-    guest_commits: int = 0
+    guest_commit_count: int = 0
     """Number of commit markers in the topics, if a user's workload was played."""
     history: bytes = b""
     trace: bytes = b""
@@ -173,7 +173,7 @@ def play(
     scenario = scenario_of(plan)
     playing_run = _PlayingRun(plan, scenario, director)
     world = plan.world
-    broken: list[Finding] = []
+    limit_findings: list[Finding] = []
     try:
         with processor_limit(cpu_s) as limit:
             run_virtual(
@@ -186,10 +186,12 @@ def play(
     except ConfigError:
         raise
     except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
-        broken.append(Finding(CRASH_KIND, _error_text(error)))
+        limit_findings.append(Finding(CRASH_KIND, _error_text(error)))
     if limit.is_over:
-        broken = [Finding(OVER_LIMIT_KIND, f"it took more than {cpu_s:g} s of processor time")]
-    return playing_run.to_played_run(broken)
+        limit_findings = [
+            Finding(OVER_LIMIT_KIND, f"it took more than {cpu_s:g} s of processor time")
+        ]
+    return playing_run.to_played_run(limit_findings)
 
 
 def _error_text(error: BaseException) -> str:
@@ -239,9 +241,9 @@ class _PlayingRun:
         self._virtual_ms = 0
         self._guest_commits = 0
 
-    def to_played_run(self, broken: Iterable[Finding]) -> PlayedRun:
+    def to_played_run(self, limit_findings: Iterable[Finding]) -> PlayedRun:
         history, trace = b"", b""
-        findings = [*broken, *self._findings, *self._shared]
+        findings = [*limit_findings, *self._findings, *self._shared]
         if self._recorder is not None:
             history = self._recorder.history.to_lines()
             try:
@@ -265,7 +267,7 @@ class _PlayingRun:
             acts=tuple(self._done),
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
-            guest_commits=self._guest_commits,
+            guest_commit_count=self._guest_commits,
             digest=self._digest(findings),
             history=history,
             trace=trace,
@@ -281,7 +283,7 @@ class _PlayingRun:
         self._start_us = environment.clock.monotonic_us()
         recorder = self._recorder = Recorder(environment.clock, environment.tracer)
         scenario_run = ScenarioRun(scenario=self._scenario, run=RUN_NAME)
-        situation = RunSelection(run=RUN_NAME, mode=self.plan.world.mode, take="armed")
+        run_selection = RunSelection(run=RUN_NAME, mode=self.plan.world.mode, take="armed")
         try:
             async with (
                 simulated_target(
@@ -289,7 +291,7 @@ class _PlayingRun:
                 ) as target,
                 open_story(
                     self._scenario,
-                    situation,
+                    run_selection,
                     casts=casts_of(scenario_run, Casting(player="own")),
                     target=target,
                     recorder=recorder,
@@ -344,7 +346,7 @@ class _PlayingRun:
             )
         self._findings += [Finding(*violation) for violation in violations(target.cluster)]
         if self._guest is not None:
-            self._guest_commits = commit_markers(target.cluster)
+            self._guest_commits = count_commit_markers(target.cluster)
 
     async def _play_guest(self, workload: Awaitable[object]) -> None:
         """Run the user's coroutine; the whole of it counts as one act."""
@@ -451,7 +453,7 @@ class _PlayingRun:
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
-            answer = CallResult(error=error.answered or "IN_VAIN", because=str(error))
+            answer = CallResult(error=error.error_name or "IN_VAIN", because=str(error))
         except ConfigError as error:
             answer = CallResult(error="IMPOSSIBLE", because=str(error))
         self._done.append(
@@ -548,7 +550,7 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
             drainers.setdefault(track.actor["group"], track.name)
     for actor_name in drainers.values():
         await _call_leniently(running_story, actor_name, "subscribe", topics=[*plan.world.topics])
-        empty_polls = 0
+        empty_poll_count = 0
         for _ in range(DRAINING_POLLS_MAX):
             length_before = len(running_story.recorder.history)
             await _call_leniently(running_story, actor_name, "poll")
@@ -560,9 +562,9 @@ async def _drain_share_groups(running_story: RunningStory, plan: Plan) -> None:
                 isinstance(observation, ShareFetched) and observation.records
                 for observation in new_observations
             ):
-                empty_polls = 0
+                empty_poll_count = 0
                 await _call_leniently(running_story, actor_name, "acknowledge")
-            elif (empty_polls := empty_polls + 1) == EMPTY_POLLS:
+            elif (empty_poll_count := empty_poll_count + 1) == EMPTY_POLLS:
                 break
 
 
@@ -628,7 +630,7 @@ async def play_step(running_story: RunningStory, step: Step) -> CallResult:
         return CallResult()
     call_step = running_story.with_numbers(step)
     assert call_step.call is not None
-    expected_code = expected_error(call.error, running_story.situation)
+    expected_code = expected_error(call.error, running_story.run_selection)
     return await make_call(
         running_story, running_story.actors[call.who], call_step.call, expected_code=expected_code
     )
@@ -821,7 +823,7 @@ def _partition_list(partitions: frozenset[TopicPartition]) -> str:
 class PositionCommit(NamedTuple):
     """A commit of positions in the name of a member, and the state of the group."""
 
-    who: str
+    actor_name: str
     member: GroupMetadata
     topic_partitions: tuple[TopicPartition, ...]
     group: ClassicGroup | ConsumerGroup
@@ -911,7 +913,7 @@ def reason_to_fence(commit: PositionCommit | None) -> str:
     if not isinstance(group, ClassicGroup) or holder in (None, member.member_id):
         return ""
     return (
-        f"{commit.who} committed positions of {group.group_id} as {member.member_id}, though"
+        f"{commit.actor_name} committed positions of {group.group_id} as {member.member_id}, though"
         f" instance {member.instance_id} had come to {holder}"
     )
 

@@ -94,12 +94,12 @@ def examine_seed(
 ) -> tuple[FindingReport, dict[str, bytes]]:
     """Examine a seed that has findings; returns the report, and its files by name."""
     plan = draw(seed, options)
-    played = play(plan, trace_level=TraceLevel.BRIEF)
-    kinds, causes = played.kinds, causes_of(plan)
+    played_run = play(plan, trace_level=TraceLevel.BRIEF)
+    kinds, causes = played_run.kinds, causes_of(plan)
     stem = f"seed-{seed}"
     files = {
-        f"{stem}.history.jsonl": played.history,
-        f"{stem}.trace.jsonl": played.trace,
+        f"{stem}.history.jsonl": played_run.history,
+        f"{stem}.trace.jsonl": played_run.trace,
         f"{stem}.plan.json": plan.to_json(),
     }
     as_version = plan.world.as_version
@@ -107,7 +107,7 @@ def examine_seed(
     report = FindingReport(
         seed=seed,
         kinds=kinds,
-        because=_because(played.findings),
+        because=_because(played_run.findings),
         causes=causes,
         files=(),
         release=release.patch_release,
@@ -115,16 +115,16 @@ def examine_seed(
     if shrinks and kinds:
         (cause,) = causes if len(causes) == 1 else (None,)
         switch = (cause.switch, cause.healthy) if cause is not None and cause.switch else None
-        small = shrink(plan, kinds, switch=switch)
-        story = story_of(small.plan, small.run)
-        files |= _files_of(stem, small.plan, story)
+        shrunk_plan = shrink(plan, kinds, switch=switch)
+        story = story_of(shrunk_plan.plan, shrunk_plan.run)
+        files |= _files_of(stem, shrunk_plan.plan, story)
         report = msgspec.structs.replace(
             report,
-            of_smallest="" if causes else "; and ".join(map(str, causes_of(small.plan))),
-            shrunk=small.plan.size,
-            tries=small.tries,
+            of_smallest="" if causes else "; and ".join(map(str, causes_of(shrunk_plan.plan))),
+            shrunk=shrunk_plan.plan.size,
+            tries=shrunk_plan.try_count,
             steps=None if story is None else story.steps,
-            sentences=tuple(numbered_sentences(small.run.acts)),
+            sentences=tuple(numbered_sentences(shrunk_plan.run.acts)),
         )
     return report, files
 
@@ -176,17 +176,17 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     verdict: tuple[str, ...]
 
 
-def story_of(plan: Plan, played: PlayedRun) -> Story | None:
+def story_of(plan: Plan, played_run: PlayedRun) -> Story | None:
     """The run as a scenario with as few steps as possible; None if steps can't show the finding."""
-    kinds = frozenset(played.kinds)
-    steps = list(_story_steps(played.acts))
+    kinds = frozenset(played_run.kinds)
+    steps = list(_story_steps(played_run.acts))
     verdict = _observed_verdict(plan, steps)
     if not verdict or not kinds.issuperset(verdict):
         return None
-    tries, step_index = TRIES_MAX, len(steps) - 1
-    while step_index >= 0 and tries > 0:
+    tries_left, step_index = TRIES_MAX, len(steps) - 1
+    while step_index >= 0 and tries_left > 0:
         fewer_steps = steps[:step_index] + steps[step_index + 1 :]
-        tries -= 1
+        tries_left -= 1
         fewer_verdict = _observed_verdict(plan, fewer_steps)
         if fewer_verdict and kinds.issuperset(fewer_verdict):
             steps, verdict = fewer_steps, fewer_verdict

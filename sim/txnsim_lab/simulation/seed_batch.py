@@ -117,30 +117,30 @@ def row_of(seed: int, options: SimulationOptions, *, cpu_s: float | None = None)
     """
     began_ms = cpu_ms()
     plan = draw(seed, options)
-    played = play(plan, cpu_s=cpu_s)
-    if OVER_LIMIT_KIND in played.kinds:
+    played_run = play(plan, cpu_s=cpu_s)
+    if OVER_LIMIT_KIND in played_run.kinds:
         (because,) = [
-            finding.because for finding in played.findings if finding.kind == OVER_LIMIT_KIND
+            finding.because for finding in played_run.findings if finding.kind == OVER_LIMIT_KIND
         ]
         return without_verdict(seed, OVER_LIMIT_KIND, because, mode=plan.world.mode)
-    successful_acts = [act for act in played.acts if act.error == "NONE"]
+    successful_acts = [act for act in played_run.acts if act.error == "NONE"]
     return SeedRow(
         seed=seed,
-        kinds=played.kinds,
-        because=tuple(f"{finding.kind}: {finding.because}" for finding in played.findings),
-        digest=played.digest,
-        virtual_ms=played.virtual_ms,
+        kinds=played_run.kinds,
+        because=tuple(f"{finding.kind}: {finding.because}" for finding in played_run.findings),
+        digest=played_run.digest,
+        virtual_ms=played_run.virtual_ms,
         cpu_ms=cpu_ms() - began_ms,
-        acts=len(played.acts),
+        acts=len(played_run.acts),
         answered=len(successful_acts),
-        committed=played.guest_commits
+        committed=played_run.guest_commit_count
         + sum(act.step.get("call", {}).get("do") == "commit" for act in successful_acts),
         struck=sum(
             not {"cluster", "arm", "advance"}.isdisjoint(act.step) for act in successful_acts
         ),
-        cells=tuple(played.cells.items()),
+        cells=tuple(played_run.cells.items()),
         mode=plan.world.mode,
-        names=_cause_names(plan) if played.kinds else (),
+        names=_cause_names(plan) if played_run.kinds else (),
     )
 
 
@@ -176,7 +176,7 @@ def rows(
     seeds: Iterable[int],
     options: SimulationOptions,
     *,
-    jobs: int,
+    process_count: int,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[SeedRow]:
     """Yield a row for each seed, in the order of completion; one job runs in this process and in
@@ -185,27 +185,29 @@ def rows(
     Args:
         seeds: The seeds.
         options: The user's choices.
-        jobs: Number of processes.
+        process_count: Number of processes.
         goes_on: Called before a seed is started; seeds that run already are completed.
 
     Raises:
         ConfigError: The cluster of a seed can't be configured as its plan needs.
     """
-    if jobs == 1:
+    if process_count == 1:
         quieten()
         for seed in seeds:
             if not goes_on():
                 return
             yield row_of(seed, options)
         return
-    yield from in_pool(partial(row_of, options=options), seeds, jobs=jobs, goes_on=goes_on)
+    yield from in_pool(
+        partial(row_of, options=options), seeds, process_count=process_count, goes_on=goes_on
+    )
 
 
 def in_pool(
     play_seed: Callable[[int], T],
     seeds: Iterable[int],
     *,
-    jobs: int,
+    process_count: int,
     chunk_size: int = SEEDS_PER_TASK,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Iterator[T]:
@@ -217,9 +219,9 @@ def in_pool(
     """
     running_futures: dict[Future[list[T]], list[int]] = {}
     remaining_seeds = iter(seeds)
-    with _process_pool(jobs) as pool:
+    with _process_pool(process_count) as pool:
         while True:
-            while len(running_futures) < 2 * jobs and goes_on():
+            while len(running_futures) < 2 * process_count and goes_on():
                 chunk_seeds = list(islice(remaining_seeds, chunk_size))
                 if not chunk_seeds:
                     break
@@ -238,13 +240,13 @@ def in_pool(
 
 
 @contextmanager
-def _process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def _process_pool(process_count: int) -> Iterator[ProcessPoolExecutor]:
     """Processes in which hashes of strings are deterministic. They start with the first task."""
     hash_seed_before = os.environ.get(_HASH_SEED)
     os.environ[_HASH_SEED] = "0"
     try:
         spawn_context = multiprocessing.get_context("spawn")
-        with process_pool(jobs, context=spawn_context, initializer=quieten) as pool:
+        with process_pool(process_count, context=spawn_context, initializer=quieten) as pool:
             yield pool
     finally:
         if hash_seed_before is None:

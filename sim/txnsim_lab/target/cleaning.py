@@ -59,7 +59,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind} {self.name}: {self.why}"
 
 
-class Belongings(msgspec.Struct, frozen=True, kw_only=True):
+class StoryResources(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a story may have created."""
 
     topics: Mapping[str, int]
@@ -83,7 +83,7 @@ class Cleaner:
         config_option = option("--command-config", CONFIG_OF_OPERATOR) if secured else ()
         self._cluster_options = (*option("--bootstrap-server", bootstrap), *config_option)
 
-    async def clean(self, belongings: Belongings) -> list[Leftover]:
+    async def clean(self, story_resources: StoryResources) -> list[Leftover]:
         """Ends open transactions, deletes topics and groups, and aborts hanging transactions in the
         remaining partitions: those of topics that may not be deleted, and of
         ``__consumer_offsets``.
@@ -95,25 +95,27 @@ class Cleaner:
         try:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
-            return list(self._leftovers(belongings, why=f"the cluster does not answer: {error}"))
-        descriptions = await self._end_transactions(belongings.transactional_ids, leftovers)
-        kept_topics = await self._delete_topics(belongings.topics, leftovers)
-        await self._delete_groups(belongings.groups, leftovers)
-        await self._abort_hanging(belongings, kept_topics, descriptions, leftovers)
+            return list(
+                self._leftovers(story_resources, reason=f"the cluster does not answer: {error}")
+            )
+        descriptions = await self._end_transactions(story_resources.transactional_ids, leftovers)
+        kept_topics = await self._delete_topics(story_resources.topics, leftovers)
+        await self._delete_groups(story_resources.groups, leftovers)
+        await self._abort_hanging(story_resources, kept_topics, descriptions, leftovers)
         return leftovers
 
-    def _leftovers(self, belongings: Belongings, *, why: str) -> Iterator[Leftover]:
-        for name in sorted(belongings.transactional_ids):
+    def _leftovers(self, story_resources: StoryResources, *, reason: str) -> Iterator[Leftover]:
+        for name in sorted(story_resources.transactional_ids):
             yield Leftover(
-                kind="transaction", name=name, why=why, command=self._describe_command(name)
+                kind="transaction", name=name, why=reason, command=self._describe_command(name)
             )
-        for name in belongings.topics:
+        for name in story_resources.topics:
             yield Leftover(
-                kind="topic", name=name, why=why, command=self._delete_topic_command(name)
+                kind="topic", name=name, why=reason, command=self._delete_topic_command(name)
             )
-        for name in sorted(belongings.groups):
+        for name in sorted(story_resources.groups):
             yield Leftover(
-                kind="group", name=name, why=why, command=self._delete_group_command(name)
+                kind="group", name=name, why=reason, command=self._delete_group_command(name)
             )
 
     # Transactions
@@ -163,7 +165,7 @@ class Cleaner:
             if isinstance(latest_description, ClientError):
                 if latest_description.error == _E.transactional_id_not_found:
                     continue  # the story did not come so far
-                why = (
+                reason = (
                     "whether it is open can't be seen: "
                     f"{_refusal_reason(latest_description, _VIEW_RIGHTS)}"
                 )
@@ -175,28 +177,30 @@ class Cleaner:
                 yield Leftover(
                     kind="transaction",
                     name=transactional_id,
-                    why=why,
+                    why=reason,
                     command=self._describe_command(transactional_id),
                 )
             elif _is_open(latest_description):
                 if transactional_id in refusals:
-                    why = (
+                    reason = (
                         f"{latest_description.state}, and may not be ended: "
                         f"{_refusal_reason(refusals[transactional_id], _REMOVAL_RIGHTS)}"
                     )
                 else:
-                    why = (
+                    reason = (
                         f"still {latest_description.state} {TIMEOUT_MS // 1000} s "
                         "after its producer was fenced"
                     )
                 command = self._describe_command(transactional_id)
                 if latest_description.state == ONGOING_STATE:
-                    why += (
+                    reason += (
                         "; its coordinator aborts it "
                         f"{latest_description.timeout_ms // 1000} s after it began"
                     )
                     command = self._terminate_command(transactional_id)
-                yield Leftover(kind="transaction", name=transactional_id, why=why, command=command)
+                yield Leftover(
+                    kind="transaction", name=transactional_id, why=reason, command=command
+                )
 
     async def _ids_of_prefix(self) -> set[str]:
         """Transactional ids of the story that its file does not name, because a program chose them.
@@ -235,11 +239,11 @@ class Cleaner:
             if refusal is None or refusal.error == _E.unknown_topic_or_partition:
                 continue
             kept_topics[topic_name] = topics[topic_name]
-            why, command = (
+            reason, command = (
                 _refusal_reason(refusal, _REMOVAL_RIGHTS),
                 self._delete_topic_command(topic_name),
             )
-            leftovers.append(Leftover(kind="topic", name=topic_name, why=why, command=command))
+            leftovers.append(Leftover(kind="topic", name=topic_name, why=reason, command=command))
         deleted_topics = set(topics) - set(kept_topics)
         await self._admin.wait_without_topics(deleted_topics, timeout_ms=TIMEOUT_MS)
         return kept_topics
@@ -254,17 +258,21 @@ class Cleaner:
                     group
                 ):
                     continue
-                why = _refusal_reason(ClientError(code_name(error), error=error), _REMOVAL_RIGHTS)
+                reason = _refusal_reason(
+                    ClientError(code_name(error), error=error), _REMOVAL_RIGHTS
+                )
             except ClientError as failure:
-                why = f"whether it is there can't be seen: {_refusal_reason(failure, _VIEW_RIGHTS)}"
+                reason = (
+                    f"whether it is there can't be seen: {_refusal_reason(failure, _VIEW_RIGHTS)}"
+                )
             command = self._delete_group_command(group)
-            leftovers.append(Leftover(kind="group", name=group, why=why, command=command))
+            leftovers.append(Leftover(kind="group", name=group, why=reason, command=command))
 
     # What hangs
 
     async def _abort_hanging(
         self,
-        belongings: Belongings,
+        story_resources: StoryResources,
         kept_topics: Mapping[str, int],
         descriptions: DescribedTransactions,
         leftovers: list[Leftover],
@@ -285,9 +293,10 @@ class Cleaner:
         } - open_producer_ids
         offsets_partitions = {
             TopicPartition(
-                CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.offsets_partition_count)
+                CONSUMER_OFFSETS_TOPIC,
+                partition_for(group, story_resources.offsets_partition_count),
             )
-            for group in belongings.groups
+            for group in story_resources.groups
             if ended_producer_ids
         }
         kept_partitions = {
@@ -301,12 +310,12 @@ class Cleaner:
         ).items():
             if isinstance(producers, ClientError):
                 if partition in offsets_partitions:  # of a topic that stays it is said already
-                    why = (
+                    reason = (
                         "whether one is there can't be seen: "
                         f"{_refusal_reason(producers, _VIEW_RIGHTS)}"
                     )
                     leftovers.append(
-                        self._hanging_leftover(partition, why, self._find_command(partition))
+                        self._hanging_leftover(partition, reason, self._find_command(partition))
                     )
                 continue
             for producer in producers:
@@ -324,27 +333,29 @@ class Cleaner:
             await self._admin.abort_transaction(AbortSpec.of(partition, producer))
         except ClientError as error:
             start_offset = producer.txn_start_offset
-            why = (
+            reason = (
                 f"open since offset {start_offset}, may not be aborted: "
                 f"{_refusal_reason(error, _REMOVAL_RIGHTS)}"
             )
             command = self._transactions_command(
                 "abort", *partition_options(partition), *option("--start-offset", start_offset)
             )
-            leftovers.append(self._hanging_leftover(partition, why, command))
+            leftovers.append(self._hanging_leftover(partition, reason, command))
 
     # Words
 
-    def _hanging_leftover(self, partition: TopicPartition, why: str, command: str) -> Leftover:
-        return Leftover(kind="hanging transaction", name=str(partition), why=why, command=command)
+    def _hanging_leftover(self, partition: TopicPartition, reason: str, command: str) -> Leftover:
+        return Leftover(
+            kind="hanging transaction", name=str(partition), why=reason, command=command
+        )
 
     def _delete_topic_command(self, topic_name: str) -> ShellText:
-        words = ("--delete", *option("--topic", topic_name))
-        return command_line("kafka-topics.sh", *self._cluster_options, *words)
+        command_arguments = ("--delete", *option("--topic", topic_name))
+        return command_line("kafka-topics.sh", *self._cluster_options, *command_arguments)
 
     def _delete_group_command(self, group: str) -> ShellText:
-        words = ("--delete", *option("--group", group))
-        return command_line("kafka-consumer-groups.sh", *self._cluster_options, *words)
+        command_arguments = ("--delete", *option("--group", group))
+        return command_line("kafka-consumer-groups.sh", *self._cluster_options, *command_arguments)
 
     def _describe_command(self, transactional_id: str) -> ShellText:
         id_option = option("--transactional-id", transactional_id)
@@ -357,8 +368,8 @@ class Cleaner:
     def _find_command(self, partition: TopicPartition) -> ShellText:
         return self._transactions_command("find-hanging", *partition_options(partition))
 
-    def _transactions_command(self, *words: str) -> ShellText:
-        return command_line("kafka-transactions.sh", *self._cluster_options, *words)
+    def _transactions_command(self, *command_arguments: str) -> ShellText:
+        return command_line("kafka-transactions.sh", *self._cluster_options, *command_arguments)
 
 
 def _is_open(description: TransactionDescription | ClientError) -> bool:

@@ -33,7 +33,7 @@ from txnsim.types import (
 )
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.target import log_care
-from txnsim_lab.target.cleaning import ONGOING_STATE, TIMEOUT_MS, Belongings, Cleaner, Leftover
+from txnsim_lab.target.cleaning import ONGOING_STATE, TIMEOUT_MS, Cleaner, Leftover, StoryResources
 from txnsim_lab.target.cluster import (
     RUNNING_ABILITIES,
     STARTED_ABILITIES,
@@ -448,12 +448,12 @@ class RealTarget:
             secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
         )
         try:
-            return await cleaner.clean(self._belongings())
+            return await cleaner.clean(self._story_resources())
         finally:
             await self._cluster.close()
 
-    def _belongings(self) -> Belongings:
-        return Belongings(
+    def _story_resources(self) -> StoryResources:
+        return StoryResources(
             topics=self._topics,
             groups=self._groups,
             transactional_ids=self._transactional_ids,

@@ -14,7 +14,7 @@ from txnsim.controller.controller import TopicToCreate
 from txnsim.errors import ClientError, ErrorCode, Rejection
 from txnsim.server.cluster import SimCluster
 from txnsim.server.user_inputs import advance, input_event
-from txnsim.server.views.metric_values import late_transactions
+from txnsim.server.views.metric_values import count_late_transactions
 from txnsim.server.views.waiting_transactions import describe_unfinished
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -230,7 +230,7 @@ class SimulatedTarget:
     # Looks
 
     def late_partition_count(self) -> int | None:
-        return late_transactions(self.cluster)
+        return count_late_transactions(self.cluster)
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
         """The state of the transaction at its coordinator, and what the coordinator waits for."""

@@ -35,9 +35,9 @@ class AsyncHistory(ClusterPart):
         self._deletions_seen = 0
 
     @in_cluster_loop
-    async def note(self, *seen: Seen) -> None:
+    async def note(self, *observations: Seen) -> None:
         """Add an observation of an application, later than all before."""
-        self._add_observations(*seen)
+        self._add_observations(*observations)
 
     @in_cluster_loop
     async def look(self, topic: str, partition: int = 0, *, offset: int = 0) -> tuple[Seen, ...]:
@@ -79,12 +79,12 @@ class AsyncHistory(ClusterPart):
         self._add_observations()
         return judge(self._history)
 
-    def _add_observations(self, *seen: Seen) -> None:
+    def _add_observations(self, *observations: Seen) -> None:
         """Adds observations after the deletions that the test has made meanwhile."""
         for topic, at_ms in self._deletions[self._deletions_seen :]:
             self._history.add(Deleted(at_ms=at_ms, who=TEST_ACTOR, topic=topic, asked_ms=at_ms))
         self._deletions_seen = len(self._deletions)
-        for observation in seen:
+        for observation in observations:
             self._history.add(observation)
 
 

@@ -106,17 +106,17 @@ class Applications(msgspec.Struct, kw_only=True):
     """Position of an event -> position and client of the request that caused it."""
     applications: dict[tuple[str, str], _Application] = {}
     """(client, transactional id) -> the application."""
-    asked: dict[int, tuple[str, str, str]] = {}
+    asked_ends: dict[int, tuple[str, str, str]] = {}
     """Position of a request to end -> client, transactional id, ``commit`` or ``abort``."""
-    newest: dict[str, _NewestEnd] = {}
+    newest_ends: dict[str, _NewestEnd] = {}
     """Transactional id -> the newest end that was asked for."""
-    begun: dict[str, int] = {}
+    begin_positions: dict[str, int] = {}
     """Transactional id -> position of the first request of its application's newest transaction."""
     restarted: set[str] = msgspec.field(default_factory=set)
     """Transactional ids of which a producer has begun anew since their newest transaction."""
     unended: dict[tuple[str, int], list[SentRecords]] = {}
     """(partition, producer id) -> batches without a marker behind them."""
-    wrong: dict[tuple[str, int], WrongData] = {}
+    contradictions: dict[tuple[str, int], WrongData] = {}
     """(partition, offset of a marker) -> the contradiction."""
 
     def follow(self, event: Event, node: str) -> None:
@@ -142,24 +142,29 @@ class Applications(msgspec.Struct, kw_only=True):
         """What the application of a transactional id knows of its newest transaction; None if
         nothing is recorded of it.
         """
-        begun_at, end = self.begun.get(transactional_id), self.newest.get(transactional_id)
-        if end is not None and begun_at is not None and end.asked_at < begun_at:
-            end = None
-        if end is None and begun_at is None:
+        begun_at, newest_end = (
+            self.begin_positions.get(transactional_id),
+            self.newest_ends.get(transactional_id),
+        )
+        if newest_end is not None and begun_at is not None and newest_end.asked_at < begun_at:
+            newest_end = None
+        if newest_end is None and begun_at is None:
             return None
-        asked, answer = (None, None) if end is None else (end.asked, end.answer)
+        asked, answer = (
+            (None, None) if newest_end is None else (newest_end.asked, newest_end.answer)
+        )
         status = words.application_status(asked, answer)
         moves = []
         if begun_at is not None:
             status_of_open = words.application_status(None, None)
             moves.append(ApplicationMove(at=begun_at, text=status_of_open, how="open"))
-        if end is not None:
-            is_answered = end.answered_at is not None
-            request = words.application_request(end.asked) if is_answered else status
-            moves.append(ApplicationMove(at=end.asked_at, text=request, how="unknown"))
-            if end.answered_at is not None:
-                how = _outcome_of(end)
-                moves.append(ApplicationMove(at=end.answered_at, text=status, how=how))
+        if newest_end is not None:
+            is_answered = newest_end.answered_at is not None
+            request = words.application_request(newest_end.asked) if is_answered else status
+            moves.append(ApplicationMove(at=newest_end.asked_at, text=request, how="unknown"))
+            if newest_end.answered_at is not None:
+                outcome = _outcome_of(newest_end)
+                moves.append(ApplicationMove(at=newest_end.answered_at, text=status, how=outcome))
         return ApplicationView(
             status=status,
             sentence=words.application_sentence(asked, answer),
@@ -170,18 +175,18 @@ class Applications(msgspec.Struct, kw_only=True):
         """Transactional id -> what its application knows, of all of which something is recorded."""
         return {
             transactional_id: view
-            for transactional_id in {**self.begun, **self.newest}
+            for transactional_id in {**self.begin_positions, **self.newest_ends}
             if (view := self.view_of(transactional_id)) is not None
         }
 
     def wrong_data(self) -> Iterator[WrongData]:
         """Where an application believes otherwise than the data is."""
-        yield from self.wrong.values()
+        yield from self.contradictions.values()
 
     def forget(self, position: int) -> None:
         """Forget requests before a position, and all that is not settled."""
-        for request in [request for request in self.asked if request < position]:
-            del self.asked[request]
+        for request in [request for request in self.asked_ends if request < position]:
+            del self.asked_ends[request]
         for origin in [origin for origin in self.origins if origin < position]:
             del self.origins[origin]
         for application in self.applications.values():
@@ -192,7 +197,8 @@ class Applications(msgspec.Struct, kw_only=True):
     def forget_all(self) -> None:
         """Forget everything: the cluster is another one."""
         for table in (
-            self.applications, self.asked, self.newest, self.begun, self.unended, self.wrong,
+            self.applications, self.asked_ends, self.newest_ends,
+            self.begin_positions, self.unended, self.contradictions,
         ):  # fmt: skip
             table.clear()
         self.restarted.clear()
@@ -201,8 +207,12 @@ class Applications(msgspec.Struct, kw_only=True):
         """Forget a partition that was deleted."""
         for key in [key for key in self.unended if key[0] == partition]:
             del self.unended[key]
-        for place in [place for place in self.wrong if place[0] == partition]:
-            del self.wrong[place]
+        for partition_and_offset in [
+            partition_and_offset
+            for partition_and_offset in self.contradictions
+            if partition_and_offset[0] == partition
+        ]:
+            del self.contradictions[partition_and_offset]
         for application in self.applications.values():
             application.records = [
                 records for records in application.records if records.partition != partition
@@ -241,32 +251,35 @@ class Applications(msgspec.Struct, kw_only=True):
         asked = payload.get("asked")
         if asked is None or request <= application.answered_request:
             return
-        self.asked[request] = client, transactional_id, asked
+        self.asked_ends[request] = client, transactional_id, asked
         application.open_request = max(application.open_request, request)
-        newest = self.newest.get(transactional_id)
+        newest = self.newest_ends.get(transactional_id)
         if newest is None or request >= newest.asked_at:
-            self.newest[transactional_id] = _NewestEnd(asked_at=request, asked=asked)
+            self.newest_ends[transactional_id] = _NewestEnd(asked_at=request, asked=asked)
 
     def _note_begin(self, transactional_id: str, request: int) -> None:
         """Note a request in a transaction. It is the first one if the transaction before has ended,
         or its producer has begun anew.
         """
-        end, begun_at = self.newest.get(transactional_id), self.begun.get(transactional_id)
+        end, begun_at = (
+            self.newest_ends.get(transactional_id),
+            self.begin_positions.get(transactional_id),
+        )
         is_first = begun_at is None or transactional_id in self.restarted
         if end is not None and end.answer == _NO_ERROR and begun_at is not None:
             is_first = is_first or begun_at < end.asked_at < request
         if is_first:
-            self.begun[transactional_id] = request
+            self.begin_positions[transactional_id] = request
             self.restarted.discard(transactional_id)
 
     def _answered(self, answered_at: int, request: int, error: str) -> None:
-        end = self.asked.pop(request, None)
+        end = self.asked_ends.pop(request, None)
         if end is None:
             return
         client, transactional_id, asked = end
-        newest = self.newest.get(transactional_id)
+        newest = self.newest_ends.get(transactional_id)
         if newest is not None and newest.asked_at == request:
-            self.newest[transactional_id] = _NewestEnd(
+            self.newest_ends[transactional_id] = _NewestEnd(
                 asked_at=request, asked=asked, answer=error, answered_at=answered_at
             )
         if error != _NO_ERROR:
@@ -328,7 +341,7 @@ class Applications(msgspec.Struct, kw_only=True):
         if records.expected is None or records.outcome is None:
             return
         if records.expected != records.outcome:
-            self.wrong[records.partition, records.marker_offset] = WrongData(
+            self.contradictions[records.partition, records.marker_offset] = WrongData(
                 partition=partition_of(records.partition),
                 offset=records.marker_offset,
                 producer_id=records.producer_id,

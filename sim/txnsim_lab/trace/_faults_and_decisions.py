@@ -37,7 +37,7 @@ class MessageHeldByRule(msgspec.Struct, frozen=True, kw_only=True):
     """A message that a fault rule holds."""
 
     rule: str
-    about: tuple[Mapping[str, Any], ...]
+    concerned_transactions: tuple[Mapping[str, Any], ...]
     """The transactions that it concerns, as in ``fault.hit``; empty if there are none."""
     point: str = ""
     api: str = ""
@@ -52,7 +52,7 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
 
     strikes: dict[int, MessageHeldByRule] = {}
     """Position -> strike, for each message that is held."""
-    ended: dict[str, int] = {}
+    end_positions: dict[str, int] = {}
     """Transactional id -> position of the event that ended its last transaction."""
     decisions: dict[int, list[CoordinatorRecord]] = {}
     """Producer id -> the decisions about its transactions, oldest first."""
@@ -62,11 +62,11 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
     """(partition, producer id) -> the markers written there; each has its position as time."""
     ending_markers: set[int] = msgspec.field(default_factory=set)
     """Positions of the markers that have ended records."""
-    began: dict[str, int] = {}
+    begin_positions: dict[str, int] = {}
     """Transactional id -> position at which its present transaction began."""
     producer_ids: dict[int, str] = {}
     """Producer id -> its transactional id, of all that were decided."""
-    changed: set[tuple[TopicPartition, int]] = msgspec.field(default_factory=set)
+    changed_producers: set[tuple[TopicPartition, int]] = msgspec.field(default_factory=set)
     """(partition, producer id) with new markers; a reader takes them away."""
     forgotten_before: int = BEFORE_ALL_MARKERS_MS
     """Events before this position are forgotten."""
@@ -85,11 +85,11 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             return
         if event.k == "fault.hit":
             if event.d.get("held") and str(event.d.get("action")).startswith(_HOLDING_ACTIONS):
-                about = tuple(event.d.get("about", ()))
+                concerned_transactions = tuple(event.d.get("about", ()))
                 action = str(event.d.get("action"))
                 self.strikes[event.i] = MessageHeldByRule(
                     rule=event.d["rule"],
-                    about=about,
+                    concerned_transactions=concerned_transactions,
                     point=event.d.get("point", ""),
                     api=event.d.get("api", ""),
                     source=event.d.get("source", ""),
@@ -122,7 +122,13 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         self.markers = {key: markers for key, markers in self.markers.items() if markers}
 
     def _forget_cluster(self) -> None:
-        for table in (self.strikes, self.ended, self.decisions, self.markers, self.began):
+        for table in (
+            self.strikes,
+            self.end_positions,
+            self.decisions,
+            self.markers,
+            self.begin_positions,
+        ):
             table.clear()
         self.producer_ids.clear()
         self.decision_order.clear()
@@ -146,8 +152,9 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
             if is_request and (strike.source, strike.target) == (source, target):
                 return strike.rule
             if (is_request or strike.point == FaultPoint.LOG_APPEND) and any(
-                held.get("pid") == producer_id and partition in held["partitions"]
-                for held in strike.about
+                concerned_transaction.get("pid") == producer_id
+                and partition in concerned_transaction["partitions"]
+                for concerned_transaction in strike.concerned_transactions
             ):
                 return strike.rule
         return None
@@ -161,33 +168,35 @@ class FaultsAndDecisions(msgspec.Struct, kw_only=True):
         )
         marker_key = partition_of(payload["tp"]), payload["pid"]
         self.markers.setdefault(marker_key, []).append(marker)
-        self.changed.add(marker_key)
+        self.changed_producers.add(marker_key)
 
     def _follow_transition(self, event: Event, payload: Mapping[str, Any]) -> None:
         transactional_id = transactional_id_of(event.tx)
         if payload["state"] == _ONGOING_STATE:
-            self.began.setdefault(transactional_id, event.i)
+            self.begin_positions.setdefault(transactional_id, event.i)
         elif not payload["state"].startswith(_PREPARED_PREFIX):
-            self.began.pop(transactional_id, None)
+            self.begin_positions.pop(transactional_id, None)
         if payload["state"] in GONE_STATES:
-            self.ended.pop(transactional_id, None)
+            self.end_positions.pop(transactional_id, None)
         elif payload["state"].startswith(_PREPARED_PREFIX):
-            decision = _decision_of(event.i, payload, self.began.get(transactional_id, event.i))
+            decision = _decision_of(
+                event.i, payload, self.begin_positions.get(transactional_id, event.i)
+            )
             self.producer_ids[decision.producer_id] = transactional_id
             self.decisions.setdefault(decision.producer_id, []).append(decision)
             self.decision_order.append((event.i, decision.producer_id))
         elif payload["state"] != _ONGOING_STATE:
-            self.ended[transactional_id] = event.i
+            self.end_positions[transactional_id] = event.i
 
     def held_strikes(
         self, transactional_id: str | None, producer_id: int, partition: str
     ) -> Iterator[tuple[int, str]]:
         """Held messages of the id's newest transaction, as position and rule."""
-        ended_at = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
+        ended_at = -1 if transactional_id is None else self.end_positions.get(transactional_id, -1)
         for position, strike in self.strikes.items():
             if position > ended_at and any(
                 _concerns(held_transaction, transactional_id, producer_id, partition)
-                for held_transaction in strike.about
+                for held_transaction in strike.concerned_transactions
             ):
                 yield position, strike.rule
 

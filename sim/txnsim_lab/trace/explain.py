@@ -115,31 +115,33 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
 
 
 def lso_of(
-    followed: FollowedTrace, partition: str, *, program: ShellText = PROGRAM
+    followed_trace: FollowedTrace, partition: str, *, program: ShellText = PROGRAM
 ) -> LsoExplanation:
     """Explain the last stable offset of a partition after the last followed event.
 
     Raises:
         BadInputError: The trace tells nothing of such a partition.
     """
-    facts = followed.facts(partition)
-    if partition not in followed.state.logs or not facts.partitions:
-        known_partitions = ", ".join(sorted(followed.state.logs)) or "none"
+    facts = followed_trace.facts(partition)
+    if partition not in followed_trace.state.logs or not facts.partitions:
+        known_partitions = ", ".join(sorted(followed_trace.state.logs)) or "none"
         raise BadInputError(
-            f"the trace tells nothing of {partition} up to #{followed.position}; it has"
+            f"the trace tells nothing of {partition} up to #{followed_trace.position}; it has"
             f" {known_partitions}"
         )
     return lso_explanation(
-        followed, judge_partition(facts.partitions[0], facts, program=program), facts.ignorance
+        followed_trace,
+        judge_partition(facts.partitions[0], facts, program=program),
+        facts.ignorance,
     )
 
 
 def lso_explanation(
-    followed: FollowedTrace, verdict: PartitionVerdict, ignorance: str | None = None
+    followed_trace: FollowedTrace, verdict: PartitionVerdict, ignorance: str | None = None
 ) -> LsoExplanation:
     """The judge's verdict on a partition, with its evidence in the trace."""
-    log = followed.state.logs[verdict.partition]
-    is_brief = followed.state.level != TraceLevel.FULL
+    log = followed_trace.state.logs[verdict.partition]
+    is_brief = followed_trace.state.level != TraceLevel.FULL
     remarks: tuple[str, ...] = ()
     if is_brief and log["replicas"] != 1 and verdict.cause is not Cause.OFFLINE:
         remarks = (BRIEF_REMARK,)
@@ -148,7 +150,7 @@ def lso_explanation(
         sentences = (f"{ignorance_headline(ignorance)}.", *sentences)
     holder = verdict.holder
     is_hanging = holder is not None and holder.status is OpenTxnStatus.HANGING
-    evidence = set(_evidence_positions(followed, verdict.partition, log, holder))
+    evidence = set(_evidence_positions(followed_trace, verdict.partition, log, holder))
     marker = (
         holder.decided.decision.marker or None
         if holder is not None and is_hanging and holder.decided is not None
@@ -156,7 +158,7 @@ def lso_explanation(
     )
     return LsoExplanation(
         partition=verdict.partition,
-        at=followed.position,
+        at=followed_trace.position,
         cause=str(verdict.cause),
         last_stable_offset=log["lso"],
         high_watermark=max(log["end"], log["lso"]) if is_brief else log["hw"],
@@ -181,14 +183,14 @@ def lso_explanation(
     )
 
 
-def mismatches(verdict: Verdict, followed: FollowedTrace) -> Iterator[Mismatch]:
+def mismatches(verdict: Verdict, followed_trace: FollowedTrace) -> Iterator[Mismatch]:
     """Every open transaction of a verdict, as leader and coordinator see it."""
     for partition in verdict.partitions:
         for open_txn in partition.open_txns:
             transaction = (
                 None
                 if open_txn.transactional_id is None
-                else followed.state.transactions.get(open_txn.transactional_id)
+                else followed_trace.state.transactions.get(open_txn.transactional_id)
             )
             yield Mismatch(
                 partition=partition.partition,
@@ -236,8 +238,8 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         BadInputError: The trace has nothing about the id, or has no such event.
     """
     events = run.events_through(at)
-    followed = FollowedTrace.of(events, run.nodes, level=run.level)
-    state = followed.state
+    followed_trace = FollowedTrace.of(events, run.nodes, level=run.level)
+    state = followed_trace.state
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
         known_ids = ", ".join(sorted(state.transactions)) or "none"
@@ -256,18 +258,18 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         if owner_id == transactional_id:
             sentences.append(_owed_line(partition, owed_marker))
             evidence.append(owed_marker["i"])
-    for mismatch in mismatches(judge_cluster(followed.facts()), followed):
+    for mismatch in mismatches(judge_cluster(followed_trace.facts()), followed_trace):
         if mismatch.transactional_id == transactional_id:
-            decided = "" if mismatch.decided is None else f" {mismatch.decided}."
+            decision_text = "" if mismatch.decided is None else f" {mismatch.decided}."
             sentences.append(
                 f"On {mismatch.partition} the transaction of epoch {mismatch.epoch} is open"
                 " since offset"
-                f" {mismatch.first}: {mismatch.verdict}; {mismatch.reason}.{decided}"
+                f" {mismatch.first}: {mismatch.verdict}; {mismatch.reason}.{decision_text}"
             )
             evidence.append(
                 state.logs[mismatch.partition]["producers"][str(mismatch.producer_id)]["i"]
             )
-    application = followed.applications.view_of(transactional_id)
+    application = followed_trace.applications.view_of(transactional_id)
     if application is not None:
         sentences.append(application.sentence)
     return TxnExplanation(
@@ -293,14 +295,14 @@ def cause_path(events: dict[int, Event], event: Event) -> list[Event]:
 
 
 def _evidence_positions(
-    followed: FollowedTrace,
+    followed_trace: FollowedTrace,
     partition: str,
     log: Mapping[str, Any],
     open_txn: OpenTxnVerdict | None,
 ) -> Iterator[int]:
     if open_txn is None:
         return
-    state = followed.state
+    state = followed_trace.state
     opening_position = log["producers"][str(open_txn.producer_id)]["i"]
     yield from (opening_position,) if opening_position >= 0 else ()
     if open_txn.transactional_id is not None:
@@ -310,7 +312,7 @@ def _evidence_positions(
                 yield owed_marker["i"]
     if open_txn.status is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    held_messages = followed.faults_and_decisions.held_strikes(
+    held_messages = followed_trace.faults_and_decisions.held_strikes(
         open_txn.transactional_id, open_txn.producer_id, partition
     )
     yield from (

@@ -67,40 +67,40 @@ def moments(
         if (topic_partition := _named_partition(event.d)) is not None
     }
     first_index = len(run.events) - ANSWERS_MAX // max(1, len(named_partitions))
-    followed = FollowedTrace(state=TraceState(level=run.level))
+    followed_trace = FollowedTrace(state=TraceState(level=run.level))
     last_moment: Moment | None = None
     for index, event in enumerate(run.events):
         if index % EVENTS_PER_REPORT == 0 and index:
             report_progress(index, len(run.events))
-        followed.follow(event, nodes)
+        followed_trace.follow(event, nodes)
         if index < first_index or event.k not in JUDGED_KINDS:
             continue
-        moment = _moment(followed)
+        moment = _moment(followed_trace)
         if last_moment is None or _without_position(moment) != _without_position(last_moment):
             yield moment
             last_moment = moment
 
 
-def _moment(followed: FollowedTrace) -> Moment:
-    facts = followed.facts()
+def _moment(followed_trace: FollowedTrace) -> Moment:
+    facts = followed_trace.facts()
     verdict = judge_cluster(facts)
     if facts.ignorance is not None:
         # What was known last is kept; the headline says that it is not known any more.
-        known = judge_cluster(msgspec.structs.replace(facts, ignorance=None))
+        known_verdict = judge_cluster(msgspec.structs.replace(facts, ignorance=None))
     else:
-        known = verdict
-    by_name = {partition.partition: partition for partition in known.partitions}
-    open_transactions = tuple(mismatches(known, followed))
+        known_verdict = verdict
+    by_name = {partition.partition: partition for partition in known_verdict.partitions}
+    open_transactions = tuple(mismatches(known_verdict, followed_trace))
     return Moment(
-        at=followed.position,
+        at=followed_trace.position,
         partitions=tuple(
-            lso_explanation(followed, by_name[name], facts.ignorance)
-            for name in explained_partitions(followed.state, open_transactions)
+            lso_explanation(followed_trace, by_name[name], facts.ignorance)
+            for name in explained_partitions(followed_trace.state, open_transactions)
             if name in by_name
         ),
         open=open_transactions,
         verdict=verdict,
-        words=picture_words(followed, facts, known.partitions),
+        words=picture_words(followed_trace, facts, known_verdict.partitions),
     )
 
 

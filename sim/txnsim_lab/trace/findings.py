@@ -38,20 +38,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def findings(run: Recording) -> tuple[Finding, ...]:
     """The findings in a run, in order; each once, though it is told before its cure and after."""
     steps = story_steps(run)
-    found: dict[tuple[str, str], Finding] = {}
+    findings_by_text: dict[tuple[str, str], Finding] = {}
     for index, event in enumerate(run.events):
         if event.k != VIOLATION_KIND:
             continue
         payload = msgspec.convert(event.d, dict[str, object])
         rule, text = str(payload["rule"]), str(payload["found"])
         shown_at = _index_that_shows(run, steps, text, index)
-        found[rule, text] = Finding(
+        findings_by_text[rule, text] = Finding(
             rule=rule,
             found=text,
             at=event.i,
             shown_by=None if shown_at is None else run.events[shown_at].i,
         )
-    return tuple(found.values())
+    return tuple(findings_by_text.values())
 
 
 def _index_that_shows(
@@ -60,22 +60,34 @@ def _index_that_shows(
     state_match = _STATE_RE.match(text)
     if state_match is not None:
         transactional_id, state = state_match["id"], state_match["state"]
-        moves = [
+        move_positions = [
             index
             for index, event in enumerate(run.events)
             if event.k == "txn.complete" and transactional_id_of(event.tx) == transactional_id
         ]
-        reached = next(
-            (move for move in reversed(moves) if _payload(run.events[move])["state"] == state), None
+        reached_position = next(
+            (
+                move_position
+                for move_position in reversed(move_positions)
+                if _payload(run.events[move_position])["state"] == state
+            ),
+            None,
         )
-        if reached is not None:  # before the step in which it moves on
-            cured = next((move for move in moves if move > reached), told_at)
+        if reached_position is not None:  # before the step in which it moves on
+            cured = next(
+                (
+                    move_position
+                    for move_position in move_positions
+                    if move_position > reached_position
+                ),
+                told_at,
+            )
             step = step_at(steps, cured)
-            return max(reached, (cured if step is None else step.first) - 1)
-    place = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
-    if place is None:
+            return max(reached_position, (cured if step is None else step.first) - 1)
+    place_match = _OFFSET_RE.search(text) or _OPEN_RE.match(text)
+    if place_match is None:
         return None
-    partition, offset = place["tp"], int(place["offset"])
+    partition, offset = place_match["tp"], int(place_match["offset"])
     written_at = _first(run, 0, lambda event: _is_append_of(event, partition, offset))
     if written_at is None:
         return None
@@ -115,19 +127,19 @@ def _hanging_at(
     """The end of the first step after which the transaction hangs; without one, the first move of a
     coordinator after which it does.
     """
-    moves = {
+    move_positions = {
         index
         for index, event in enumerate(run.events)
         if index >= written_at and event.k == "txn.complete"
     }
     step_ends = {step.last for step in steps if step.last >= written_at}
-    followed = FollowedTrace(state=TraceState(level=run.level))
+    followed_trace = FollowedTrace(state=TraceState(level=run.level))
     first_move = None
     for index, event in enumerate(run.events):
-        followed.follow(event, run.nodes)
-        if index not in step_ends and (index not in moves or first_move is not None):
+        followed_trace.follow(event, run.nodes)
+        if index not in step_ends and (index not in move_positions or first_move is not None):
             continue
-        if not _hangs(followed, partition, offset):
+        if not _hangs(followed_trace, partition, offset):
             continue
         if index in step_ends:
             return index
@@ -138,10 +150,10 @@ def _hanging_at(
     return written_at if step is None else step.last
 
 
-def _hangs(followed: FollowedTrace, partition: str, offset: int) -> bool:
-    verdict = judge_cluster(followed.facts(partition))
+def _hangs(followed_trace: FollowedTrace, partition: str, offset: int) -> bool:
+    verdict = judge_cluster(followed_trace.facts(partition))
     return any(
         open_txn.state is VerdictState.HANGS and open_txn.first_offset == offset
-        for judged in verdict.partitions
-        for open_txn in judged.open_txns
+        for partition_verdict in verdict.partitions
+        for open_txn in partition_verdict.open_txns
     )

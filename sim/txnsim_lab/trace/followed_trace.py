@@ -100,10 +100,10 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         cls, events: Iterable[Event], nodes: Sequence[str], *, level: str = TraceLevel.FULL
     ) -> Self:
         """Follow these events."""
-        followed = cls(state=TraceState(level=level))
+        followed_trace = cls(state=TraceState(level=level))
         for event in events:
-            followed.follow(event, nodes)
-        return followed
+            followed_trace.follow(event, nodes)
+        return followed_trace
 
     @classmethod
     def of_recording(cls, run: Recording, *, at: int | None = None) -> Self:
@@ -210,8 +210,12 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                     del markers[key]
             self.faults_and_decisions.forget_partition(TopicPartition(payload["topic"], index))
             self.applications.forget_partition(name)
-            for place in [place for place in self.contradicted if str(place[0]) == name]:
-                del self.contradicted[place]
+            for partition_and_offset in [
+                partition_and_offset
+                for partition_and_offset in self.contradicted
+                if str(partition_and_offset[0]) == name
+            ]:
+                del self.contradicted[partition_and_offset]
 
     def _forget_opened(self, partition: str) -> None:
         for key in [key for key in self.opened_ms if key[0] == partition]:
@@ -393,12 +397,12 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             )
 
     def _owed_markers(self) -> Iterator[OwedMarkerFacts]:
-        for owed_key, owed in self.state.owed.items():
+        for owed_key, owed_marker in self.state.owed.items():
             transactional_id, name = owed_by(owed_key)
             transaction = self.state.transactions.get(transactional_id)
             if transaction is None:
                 continue
-            sending = _SENDINGS.get(owed["how"], MarkerSending.UNDER_WAY)
+            sending = _SENDINGS.get(owed_marker["how"], MarkerSending.UNDER_WAY)
             held_by = None
             if sending is MarkerSending.UNDER_WAY:
                 held_by = self._holding_rule(transaction, name)
@@ -409,7 +413,7 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
             yield OwedMarkerFacts(
                 transactional_id=transactional_id,
                 partition=partition_of(name),
-                is_commit=bool(owed["committed"]),
+                is_commit=bool(owed_marker["committed"]),
                 sending=sending,
                 held_by=held_by,
             )
@@ -428,26 +432,28 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
         """Records whose end on a partition is not what was decided, or answered."""
         self._compare_markers()
         yield from self.contradicted.values()
-        for wrong in self.applications.wrong_data():
-            if (wrong.partition, wrong.offset) not in self.contradicted:
-                yield wrong
+        for contradiction in self.applications.wrong_data():
+            if (contradiction.partition, contradiction.offset) not in self.contradicted:
+                yield contradiction
 
     def _compare_markers(self) -> None:
         """Compare new markers with the decisions."""
-        known = self.faults_and_decisions
-        for marker_key in known.changed & known.markers.keys():
+        faults_and_decisions = self.faults_and_decisions
+        for marker_key in (
+            faults_and_decisions.changed_producers & faults_and_decisions.markers.keys()
+        ):
             partition, producer_id = marker_key
-            markers = known.markers[marker_key]
+            markers = faults_and_decisions.markers[marker_key]
             newest_markers = markers[-COMPARED_MAX:]
-            since = markers[-COMPARED_MAX - 1].timestamp_ms if len(markers) > COMPARED_MAX else 0
-            for wrong in contradictions(
+            since_ms = markers[-COMPARED_MAX - 1].timestamp_ms if len(markers) > COMPARED_MAX else 0
+            for contradiction in contradictions(
                 partition,
                 producer_id,
-                known.producer_ids.get(producer_id),
+                faults_and_decisions.producer_ids.get(producer_id),
                 [
                     decision
-                    for decision in known.decisions.get(producer_id, ())
-                    if decision.start_timestamp_ms >= since
+                    for decision in faults_and_decisions.decisions.get(producer_id, ())
+                    if decision.start_timestamp_ms >= since_ms
                 ],
                 [
                     ProducerMarker(
@@ -455,13 +461,14 @@ class FollowedTrace(msgspec.Struct, kw_only=True):
                         producer_epoch=marker.producer_epoch,
                         is_commit=marker.is_commit,
                         written_at=marker.timestamp_ms,
-                        has_ended_records=marker.timestamp_ms in known.ending_markers,
+                        has_ended_records=marker.timestamp_ms
+                        in faults_and_decisions.ending_markers,
                     )
                     for marker in newest_markers
                 ],
             ):
-                self.contradicted[wrong.partition, wrong.offset] = wrong
-        known.changed.clear()
+                self.contradicted[contradiction.partition, contradiction.offset] = contradiction
+        faults_and_decisions.changed_producers.clear()
 
 
 def _has_open(log: Mapping[str, Any]) -> bool:

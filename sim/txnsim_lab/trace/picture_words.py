@@ -60,21 +60,21 @@ class PictureWords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def picture_words(
-    followed: FollowedTrace, facts: ClusterFacts, partitions: Sequence[PartitionVerdict]
+    followed_trace: FollowedTrace, facts: ClusterFacts, partitions: Sequence[PartitionVerdict]
 ) -> PictureWords:
     """The words after the last event.
 
     Args:
-        followed: The trace up to the event.
+        followed_trace: The trace up to the event.
         facts: Its facts (``FollowedTrace.facts``).
         partitions: The verdicts on partitions.
     """
     owed_counts: dict[str, int] = {}
-    for owed in facts.owed_markers:
-        transactional_id = owed.transactional_id
+    for owed_marker in facts.owed_markers:
+        transactional_id = owed_marker.transactional_id
         owed_counts[transactional_id] = owed_counts.get(transactional_id, 0) + 1
-    transactions = followed.state.transactions
-    views = followed.applications.views()
+    transactions = followed_trace.state.transactions
+    views = followed_trace.applications.views()
     return PictureWords(
         applications={
             transactional_id: views.get(transactional_id) or _unrecorded(transaction)
@@ -85,15 +85,15 @@ def picture_words(
                 transactional_id,
                 transaction["state"],
                 owed_count=owed_counts.get(transactional_id, 0),
-                last_outcome=_last_outcome(followed, transactional_id, transaction),
+                last_outcome=_last_outcome(followed_trace, transactional_id, transaction),
             )
             for transactional_id, transaction in transactions.items()
         },
         markers={
-            f"{owed.transactional_id} {owed.partition}": MarkerWords(
-                how=_PLACES.get(owed.sending, "owed"), text=words.marker_status(owed)
+            f"{owed_marker.transactional_id} {owed_marker.partition}": MarkerWords(
+                how=_PLACES.get(owed_marker.sending, "owed"), text=words.marker_status(owed_marker)
             )
-            for owed in facts.owed_markers
+            for owed_marker in facts.owed_markers
         },
         operator_markers={
             f"{partition} {offset}": OperatorMarkerWords(
@@ -104,38 +104,42 @@ def picture_words(
                     is_commit=marker.is_commit,
                 ),
             )
-            for (partition, offset), marker in followed.operator_markers.items()
+            for (partition, offset), marker in followed_trace.operator_markers.items()
         },
-        deleted_partitions=tuple(sorted(followed.deleted_partitions)),
+        deleted_partitions=tuple(sorted(followed_trace.deleted_partitions)),
         repeated_markers={
             f"{partition} {offset}": words.repeated_marker_reason(is_of_later_coordinator=is_later)
-            for (partition, offset), is_later in followed.repeated_markers.items()
+            for (partition, offset), is_later in followed_trace.repeated_markers.items()
         },
-        share_groups=_share_groups(followed, partitions),
-        streams_groups=_streams_groups(followed),
+        share_groups=_share_groups(followed_trace, partitions),
+        streams_groups=_streams_groups(followed_trace),
     )
 
 
 def _last_outcome(
-    followed: FollowedTrace, transactional_id: str, transaction: dict[str, Any]
+    followed_trace: FollowedTrace, transactional_id: str, transaction: dict[str, Any]
 ) -> bool | None:
-    known = followed.faults_and_decisions
-    decisions = known.decisions.get(transaction["pid"])
-    return decisions[-1].is_commit if decisions and transactional_id in known.ended else None
+    faults_and_decisions = followed_trace.faults_and_decisions
+    decisions = faults_and_decisions.decisions.get(transaction["pid"])
+    return (
+        decisions[-1].is_commit
+        if decisions and transactional_id in faults_and_decisions.end_positions
+        else None
+    )
 
 
 def _share_groups(
-    followed: FollowedTrace, partitions: Sequence[PartitionVerdict]
+    followed_trace: FollowedTrace, partitions: Sequence[PartitionVerdict]
 ) -> dict[str, tuple[str, ...]]:
     waiting = {
-        (group.group_id, judged.partition): judged.stands_at
-        for judged in partitions
-        for group in judged.share_groups or ()
+        (group.group_id, partition_verdict.partition): partition_verdict.stands_at
+        for partition_verdict in partitions
+        for group in partition_verdict.share_groups or ()
     }
     sentences: dict[str, list[str]] = {}
     for is_served, shares in (
-        (True, followed.state.shares),
-        (False, followed.state.unserved_shares),
+        (True, followed_trace.state.shares),
+        (False, followed_trace.state.unserved_shares),
     ):
         for share_key, share in shares.items():
             group_id, _, partition = share_key.rpartition(" ")
@@ -151,8 +155,8 @@ def _share_groups(
     return {partition: tuple(sorted(texts)) for partition, texts in sentences.items()}
 
 
-def _streams_groups(followed: FollowedTrace) -> dict[str, tuple[str, ...]]:
-    state = followed.state
+def _streams_groups(followed_trace: FollowedTrace) -> dict[str, tuple[str, ...]]:
+    state = followed_trace.state
     sentences: dict[str, list[str]] = {}
     for is_served, members in ((True, state.streams), (False, state.unserved_streams)):
         for member in members.values():

@@ -66,7 +66,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
 class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
     """What can tell two runs apart at a step."""
 
-    troubles: tuple[str, ...]
+    grave_headlines: tuple[str, ...]
     """Headlines of what is grave at its end."""
     refusals: dict[str, str]
     """API and error -> the sentence on a request that was refused in it."""
@@ -74,11 +74,11 @@ class _StepSigns(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[str, ...]
 
 
-def run_difference(left: Recording, right: Recording) -> RunDifference:
+def run_difference(left_run: Recording, right_run: Recording) -> RunDifference:
     """Compare two runs."""
-    left_steps, right_steps = story_steps(left), story_steps(right)
+    left_steps, right_steps = story_steps(left_run), story_steps(right_run)
     rows = _aligned(left_steps, right_steps)
-    left_signs, right_signs = _signs(left, left_steps), _signs(right, right_steps)
+    left_signs, right_signs = _signs(left_run, left_steps), _signs(right_run, right_steps)
     pairs = [
         (index, left_signs[row.left - 1], right_signs[row.right - 1])
         for index, row in enumerate(rows)
@@ -86,10 +86,12 @@ def run_difference(left: Recording, right: Recording) -> RunDifference:
     ]
     for sentences in (_trouble_sentences, _refusal_sentences, _state_sentences, _record_sentences):
         for index, ours, theirs in pairs:
-            differing = sentences(ours, theirs)
-            if differing is not None:
-                first = Difference(row=index, left=differing[0], right=differing[1])
-                return RunDifference(rows=rows, first=first)
+            differing_sentences = sentences(ours, theirs)
+            if differing_sentences is not None:
+                first_difference = Difference(
+                    row=index, left=differing_sentences[0], right=differing_sentences[1]
+                )
+                return RunDifference(rows=rows, first=first_difference)
     return RunDifference(rows=rows, first=None)
 
 
@@ -120,37 +122,37 @@ def _aligned(left: Sequence[StoryStep], right: Sequence[StoryStep]) -> tuple[Ste
 
 def _signs(run: Recording, steps: Sequence[StoryStep]) -> list[_StepSigns]:
     """The signs of each step, at its end."""
-    followed = FollowedTrace(state=TraceState(level=run.level))
+    followed_trace = FollowedTrace(state=TraceState(level=run.level))
     events = iter(run.events)
-    signs = []
+    step_signs = []
     done_count = 0
     for step in steps:
         step_events = []
         while done_count <= step.last:
             event = next(events)
-            followed.follow(event, run.nodes)
+            followed_trace.follow(event, run.nodes)
             if done_count >= step.first:
                 step_events.append(event)
             done_count += 1
-        verdict = judge_cluster(followed.facts())
-        signs.append(
+        verdict, state = judge_cluster(followed_trace.facts()), followed_trace.state
+        step_signs.append(
             _StepSigns(
-                troubles=tuple(
-                    f"{judged.headline}."
-                    for judged in verdict.partitions
-                    if judged.state.value in _GRAVE_STATES
+                grave_headlines=tuple(
+                    f"{partition_verdict.headline}."
+                    for partition_verdict in verdict.partitions
+                    if partition_verdict.state.value in _GRAVE_STATES
                 ),
                 refusals=dict(_refusals(step_events)),
                 states=tuple(
                     sorted(
                         f"{transactional_id} is {transaction['state']}"
-                        for transactional_id, transaction in followed.state.transactions.items()
+                        for transactional_id, transaction in state.transactions.items()
                     )
                 ),
                 records=tuple(sorted(map(_record_text, verdict.partitions))),
             )
         )
-    return signs
+    return step_signs
 
 
 def _record_text(judged: PartitionVerdict) -> str:
@@ -173,7 +175,7 @@ def _refusals(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
 
 
 def _trouble_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] | None:
-    if bool(ours.troubles) == bool(theirs.troubles):
+    if bool(ours.grave_headlines) == bool(theirs.grave_headlines):
         return None
     return _telling_sentence(ours, theirs), _telling_sentence(theirs, ours)
 
@@ -186,10 +188,13 @@ def _refusal_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] 
 
 def _telling_sentence(ours: _StepSigns, theirs: _StepSigns) -> str:
     """The sentence that tells most about one side."""
-    troubles = [trouble for trouble in ours.troubles if trouble not in theirs.troubles]
+    new_headlines = [
+        headline for headline in ours.grave_headlines if headline not in theirs.grave_headlines
+    ]
     refusals = [ours.refusals[name] for name in sorted(ours.refusals.keys() - theirs.refusals)]
     return next(
-        iter([*troubles, *refusals, *ours.troubles]), "nothing hangs, and nothing is refused."
+        iter([*new_headlines, *refusals, *ours.grave_headlines]),
+        "nothing hangs, and nothing is refused.",
     )
 
 
@@ -204,5 +209,7 @@ def _record_sentences(ours: _StepSigns, theirs: _StepSigns) -> tuple[str, str] |
 def _listed(ours: Sequence[str], theirs: Sequence[str]) -> tuple[str, str] | None:
     if ours == theirs:
         return None
-    left, right = (f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs))
-    return left, right
+    left_sentence, right_sentence = (
+        f"{', '.join(signs) or 'nothing is written'}." for signs in (ours, theirs)
+    )
+    return left_sentence, right_sentence

@@ -488,11 +488,11 @@ def _snapshot(state: TraceState, event: Event, _node: str, payload: Payload) -> 
     for transaction in payload["transactions"]:
         last_move = {**transaction["d"], "node": transaction["node"], "i": event.i}
         state.transactions[transactional_id_of(transaction["tx"])] = last_move
-    for owed in payload.get("owed", ()):
-        state.owed[f"{owed['tx']} {owed['tp']}"] = {
-            "committed": owed["committed"],
+    for owed_marker in payload.get("owed", ()):
+        state.owed[f"{owed_marker['tx']} {owed_marker['tp']}"] = {
+            "committed": owed_marker["committed"],
             "error": None,
-            "how": owed["how"],
+            "how": owed_marker["how"],
             "i": event.i,
         }
     for position in payload.get("positions", ()):

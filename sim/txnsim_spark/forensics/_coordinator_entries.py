@@ -167,9 +167,9 @@ class EntryBuilder:
 def coordinators_of(
     entries: Iterable[CoordinatorEntry],
     *,
-    forgotten: Mapping[int, str],
+    forgotten_producers: Mapping[int, str],
     partitions_on_disk: Iterable[int],
-    damaged: Iterable[int] = (),
+    damaged_partitions: Iterable[int] = (),
     cut_off: Mapping[int, str] | None = None,
     newest_timestamp_ms: int = -1,
     decisions: Mapping[int, Sequence[TxnRecord]] | None = None,
@@ -178,9 +178,9 @@ def coordinators_of(
 
     Args:
         entries: One per transactional id.
-        forgotten: Producer id -> transactional id of those with a tombstone.
+        forgotten_producers: Producer id -> transactional id of those with a tombstone.
         partitions_on_disk: Partitions of ``__transaction_state`` that were there.
-        damaged: Partitions that could not be read to their end.
+        damaged_partitions: Partitions that could not be read to their end.
         cut_off: Partition whose end is lost -> where and why.
         newest_timestamp_ms: Newest timestamp in the logs.
         decisions: Producer id -> every decision, in order; unless given, the last decision of each
@@ -203,12 +203,12 @@ def coordinators_of(
     return Coordinators(
         by_producer=entry_by_producer,
         by_other_id=entry_by_other_producer_id,
-        forgotten=forgotten,
+        forgotten=forgotten_producers,
         decisions=_last_decisions(all_entries) if decisions is None else decisions,
         owing=tuple(sorted(owing_entries, key=lambda entry: entry.newest.transactional_id)),
         partition_count=partition_count,
         missing=tuple(sorted(frozenset(range(partition_count)) - present_partitions)),
-        damaged=frozenset(damaged),
+        damaged=frozenset(damaged_partitions),
         cut_off=cut_off or {},
         newest_timestamp_ms=newest_timestamp_ms,
     )

@@ -75,7 +75,7 @@ def read_coordinators(
     """
     replay = replay or replay_log
     logs_read: list[ReplayedLog] = []
-    damaged: list[int] = []
+    damaged_partitions: list[int] = []
     cut_off: dict[int, str] = {}
     newest_timestamp_ms = -1
     for partition, replicas in logs.items():
@@ -88,18 +88,18 @@ def read_coordinators(
         best_replay = next((log_read for log_read in replays if log_read.is_sound), replays[0])
         logs_read.append(best_replay)
         if best_replay.is_damaged:
-            damaged.append(partition)
+            damaged_partitions.append(partition)
         if best_replay.cut_off:
             cut_off[partition] = best_replay.cut_off
     return coordinators_of(
         (entry for log_read in logs_read for entry in log_read.entries),
-        forgotten={
+        forgotten_producers={
             producer_id: transactional_id
             for log_read in logs_read
             for producer_id, transactional_id in log_read.forgotten_ids.items()
         },
         partitions_on_disk=logs,
-        damaged=damaged,
+        damaged_partitions=damaged_partitions,
         cut_off=cut_off,
         newest_timestamp_ms=newest_timestamp_ms,
         decisions={

@@ -289,13 +289,13 @@ def _doubts_on_coordinators(opinion: Opinion, coordinators: Coordinators) -> Dou
     relevant_partition = (
         None if entry is None or opinion.rule is Reason.FORGOTTEN else entry.newest.log_partition
     )
-    damaged = [
+    damaged_texts = [
         partition
         for partition in sorted(coordinators.damaged - set(coordinators.cut_off))
         if relevant_partition in (None, partition)
     ]
-    if damaged:
-        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged)
+    if damaged_texts:
+        yield Status.DAMAGED, _partitions_text("can't be read to its end", damaged_texts)
     for partition, reason in sorted(coordinators.cut_off.items()):
         if relevant_partition in (None, partition):
             yield (

@@ -163,22 +163,24 @@ def replica_read_of(state: ReplicaState, pieces: Sequence[ReadPiece]) -> Replica
     )
 
 
-def _known_pieces(remembered: ReplicaMemory, unread: Sequence[SegmentFile]) -> Iterator[ReadPiece]:
+def _known_pieces(
+    replica_memory: ReplicaMemory, unread_segments: Sequence[SegmentFile]
+) -> Iterator[ReadPiece]:
     """The results of the previous search, in the form of results of this one."""
-    for segment in unread:
-        segment_memory = remembered.memory_of_segment(segment)
+    for segment in unread_segments:
+        segment_memory = replica_memory.memory_of_segment(segment)
         if segment_memory is None:
             continue
         begin_of_segment = (segment.base_offset, 0)
         yield begin_of_segment, unpack_fragments(segment_memory.fragments)
         for gap_start_offset, gap_end in segment_memory.gaps:
-            gap = Note(
+            gap_note = Note(
                 kind=NoteKind.GAP,
                 file=segment.path,
                 from_offset=gap_start_offset,
                 to_offset=gap_end,
             )
-            yield begin_of_segment, gap
+            yield begin_of_segment, gap_note
 
 
 def _segment_memories(
@@ -214,7 +216,7 @@ def rows_with_transactions(table: Ints) -> Ints:
 
 
 def _ordered_pieces(
-    unread: Sequence[SegmentFile], pieces: Sequence[ReadPiece]
+    unread_segments: Sequence[SegmentFile], pieces: Sequence[ReadPiece]
 ) -> Iterator[tuple[SegmentFile, list[RowsOrNote]]]:
     """The pieces in order, up to where a starting broker cuts the log off. A segment with a section
     that can't be judged apart is read again.
@@ -222,7 +224,7 @@ def _ordered_pieces(
     pieces_by_segment: defaultdict[int, list[tuple[int, RowsOrNote]]] = defaultdict(list)
     for (base_offset, start), piece in pieces:
         pieces_by_segment[base_offset].append((start, piece))
-    for segment in unread:
+    for segment in unread_segments:
         segment_pieces = pieces_by_segment[segment.base_offset]
         if any(_is_note_of(piece, NoteKind.AGAIN) for _, piece in segment_pieces):
             segment_pieces = [(0, piece) for _, piece in walk_segments([segment])]

@@ -308,14 +308,14 @@ class DirectoryReader:
 
     def open_transactions(self, states: Sequence[ReplicaState]) -> OpenByReplica:
         """Replica path -> transactions open at its end; replicas without any are omitted."""
-        unread = [state for state in states if state.unread]
+        unread_states = [state for state in states if state.unread]
         txns_by_replica = {
             state.replica.path: open_transactions_after(state.seeds, ())
             for state in states
             if not state.unread
         }
-        reads_by_replica = self._read_logs(unread)
-        for state in unread:
+        reads_by_replica = self._read_logs(unread_states)
+        for state in unread_states:
             path = state.replica.path
             txns_by_replica[path] = dict(reads_by_replica[path].opened)
             notes = self._notes_by_replica[path] = reads_by_replica[path].notes
@@ -327,9 +327,9 @@ class DirectoryReader:
                 self._report_problem(problem)
         return {path: txns for path, txns in txns_by_replica.items() if txns}
 
-    def _read_logs(self, unread: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
+    def _read_logs(self, unread_states: Sequence[ReplicaState]) -> Mapping[str, ReplicaRead]:
         """Path of a replica -> what was read of its log."""
-        if not unread:
+        if not unread_states:
             return {}
         require_libraries()
         from txnsim_spark.forensics import _read_compiled as compiled
@@ -337,16 +337,17 @@ class DirectoryReader:
         engine_kind = self._engine.kind_for(
             cost_of(
                 replica_state.unread_bytes
-                for state in unread
+                for state in unread_states
                 for replica_state in state.unread_parts
             )
         )
         reads_by_replica = self._engine.results_of(
-            compiled.replica_job(unread, core_count=self._engine.cores(engine_kind)), engine_kind
+            compiled.replica_job(unread_states, core_count=self._engine.cores(engine_kind)),
+            engine_kind,
         )
         states_without_result = {
             replica_state.replica.path: replica_state
-            for replica_state in unread
+            for replica_state in unread_states
             if replica_state.replica.path not in reads_by_replica
         }
         reads_by_replica |= {
@@ -357,7 +358,7 @@ class DirectoryReader:
             replica_state.replica.path: compiled.with_coordinator_epochs(
                 reads_by_replica[replica_state.replica.path], replica_state
             )
-            for replica_state in unread
+            for replica_state in unread_states
         }
 
     def write_memory(self) -> None:

@@ -533,7 +533,7 @@ def owed_by(
     open_producers_and_partitions = {
         (finding.producer_id, finding.topic_partition) for finding in findings
     }
-    owed = []
+    uncompleted_transactions = []
     for entry in coordinators.owing:
         newest_record = entry.newest
         listed_partitions = sorted(newest_record.partitions)
@@ -542,7 +542,7 @@ def owed_by(
             for partition in listed_partitions
             if (newest_record.producer_id, partition) in open_producers_and_partitions
         ]
-        owed.append(
+        uncompleted_transactions.append(
             UncompletedTransaction(
                 transactional_id=newest_record.transactional_id,
                 producer_id=newest_record.producer_id,
@@ -557,7 +557,7 @@ def owed_by(
                 ),
             )
         )
-    return tuple(owed)
+    return tuple(uncompleted_transactions)
 
 
 def json_schema() -> dict[str, object]:

@@ -68,12 +68,12 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
     def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows without those of stale replicas."""
-        places = {
+        partition_folders = {
             (with_store_names(stale_places.log_dir), stale_places.topic, stale_places.partition)
             for stale_places in self.stale
         }
         for row in rows:
-            if (row["log_dir"], row["topic"], row["partition"]) not in places:
+            if (row["log_dir"], row["topic"], row["partition"]) not in partition_folders:
                 yield row
 
 

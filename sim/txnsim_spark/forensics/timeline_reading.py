@@ -130,8 +130,8 @@ def merged_records(
     )
     for row in rows:
         record = _record_of(row)
-        place = (record.partition, record.offset)
-        brokers_by_record_at[place].setdefault(record, set()).add(row["broker"])
+        partition_and_offset = (record.partition, record.offset)
+        brokers_by_record_at[partition_and_offset].setdefault(record, set()).add(row["broker"])
     disagreements = [
         f"{TRANSACTION_STATE_TOPIC}-{partition}: replicas hold different records at offset {offset}"
         for (partition, offset), brokers_by_record in sorted(brokers_by_record_at.items())
@@ -147,8 +147,8 @@ def merged_records(
 
 def _record_of(row: dict[str, Any]) -> CoordinatorRecord:
     fields = {name: row[name] for name in _RECORD if row[name] is not None}
-    places = [TopicPartition(**partition) for partition in row["partitions"] or ()]
-    return CoordinatorRecord(**{**fields, "brokers": (), "partitions": tuple(places)})
+    topic_partitions = [TopicPartition(**partition) for partition in row["partitions"] or ()]
+    return CoordinatorRecord(**{**fields, "brokers": (), "partitions": tuple(topic_partitions)})
 
 
 _RECORD: Final = frozenset(CoordinatorRecord.__struct_fields__) - {"brokers"}

@@ -194,7 +194,9 @@ def spread_of(
             for replica in replicas_without_it
             if _has_ended(leading_txn, deciding_replica, replica, has_marker)
         ]
-        lagging = [replica for replica in replicas_without_it if replica not in contradicting]
+        lagging_replicas = [
+            replica for replica in replicas_without_it if replica not in contradicting
+        ]
         contradicting += [
             replica
             for replica in holders
@@ -206,7 +208,7 @@ def spread_of(
             transaction=leading_txn,
             deciding_replica=deciding_replica,
             open_on=holders,
-            lagging=tuple(lagging),
+            lagging=tuple(lagging_replicas),
             contradicting=tuple(contradicting),
         )
     contradicting_holders = [
@@ -418,12 +420,12 @@ def _opinion_without_entry(txn: OpenTxn, coordinators: Coordinators) -> Opinion:
             f" {txn.producer_id} its coordinator has no transaction any more",
             entry=other_entry,
         )
-    forgotten = coordinators.forgotten.get(txn.producer_id)
-    if forgotten is not None:
+    forgotten_text = coordinators.forgotten.get(txn.producer_id)
+    if forgotten_text is not None:
         return Opinion(
             verdict=OpenTxnStatus.HANGING,
             rule=Reason.FORGOTTEN,
-            reason=f"its coordinator has forgotten transactional id {forgotten}",
+            reason=f"its coordinator has forgotten transactional id {forgotten_text}",
         )
     if not coordinators.is_complete:
         return Opinion(

@@ -43,15 +43,15 @@ class ClueReader:
         engine: Engine,
         logs: AuditedLogs,
         tables: DecisionTables,
-        doubtful: Sequence[DoubtfulVerdict],
+        doubtful_verdicts: Sequence[DoubtfulVerdict],
         on_problem: OnProblem,
     ) -> None:
         self._logs = logs
         self._tables = tables
         self._times: dict[tuple[int, int], tuple[int | None, int | None]] = {}
         """(coordinator, offset) -> the times around it."""
-        self._batches = _batches_of(engine, logs, doubtful, on_problem)
-        self._owners = _owners_of(tables, {item.epoch.producer_id for item in doubtful})
+        self._batches = _batches_of(engine, logs, doubtful_verdicts, on_problem)
+        self._owners = _owners_of(tables, {item.epoch.producer_id for item in doubtful_verdicts})
 
     def transactional_id_of(self, producer_id: int) -> str | None:
         """The transactional id of a producer id; None if no coordinator's log has it."""
@@ -69,28 +69,28 @@ class ClueReader:
     def clues_of(self, item: DoubtfulVerdict) -> FindingClues:
         topic_partition = item.epoch.topic_partition
         batches = self.batches_of(item)
-        concerned = self.records_of(item)
+        concerned_records = self.records_of(item)
         owner = self._owners.get(item.epoch.producer_id)
         coordinator = item.epoch.coordinator
         if coordinator is None and owner is not None:
             coordinator = owner[1]
         return FindingClues(
-            records=concerned,
-            has_new_leader=self._has_new_leader(topic_partition, concerned),
+            records=concerned_records,
+            has_new_leader=self._has_new_leader(topic_partition, concerned_records),
             coordinator_epoch=self._coordinator_epoch(coordinator, item.verdict),
             has_moved_twice=item.verdict.state is AuditState.RECORDS_BEHIND
-            and self._has_moved_twice(coordinator, written_ms_of(concerned, batches)),
+            and self._has_moved_twice(coordinator, written_ms_of(concerned_records, batches)),
         )
 
     def _has_new_leader(
-        self, topic_partition: TopicPartition, concerned: RecordsConcerned | None
+        self, topic_partition: TopicPartition, concerned_records: RecordsConcerned | None
     ) -> bool | None:
         log = self._logs.by_partition.get(topic_partition)
-        if log is None or concerned is None or not log.state.ends.epochs:
+        if log is None or concerned_records is None or not log.state.ends.epochs:
             return None
-        end_offset = concerned.ended_at
+        end_offset = concerned_records.ended_at
         return any(
-            start_offset > concerned.first_offset
+            start_offset > concerned_records.first_offset
             and (end_offset is None or start_offset <= end_offset)
             for _, start_offset in log.state.ends.epochs
         )
@@ -170,11 +170,13 @@ class ClueReader:
 def _batches_of(
     engine: Engine,
     logs: AuditedLogs,
-    doubtful: Sequence[DoubtfulVerdict],
+    doubtful_verdicts: Sequence[DoubtfulVerdict],
     on_problem: OnProblem,
 ) -> Mapping[tuple[TopicPartition, int], list[ProducerBatch]]:
     """(partition, producer id) -> its batches there, in order."""
-    partitions = {item.epoch.topic_partition for item in doubtful} & logs.by_partition.keys()
+    partitions = {
+        item.epoch.topic_partition for item in doubtful_verdicts
+    } & logs.by_partition.keys()
     paths = [
         Path(logs.by_partition[topic_partition].state.replica.path)
         for topic_partition in sorted(partitions)
@@ -182,7 +184,7 @@ def _batches_of(
     batches: defaultdict[tuple[TopicPartition, int], list[ProducerBatch]] = defaultdict(list)
     if not paths:
         return batches
-    scope = RowScope(producer_ids=frozenset(item.epoch.producer_id for item in doubtful))
+    scope = RowScope(producer_ids=frozenset(item.epoch.producer_id for item in doubtful_verdicts))
     for rows in kept_rows(engine, "batches", paths, _keep_all, scope=scope, on_problem=on_problem):
         for row in rows.to_pylist():
             topic_partition = TopicPartition(row["topic"], row["partition"])

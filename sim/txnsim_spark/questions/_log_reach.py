@@ -30,7 +30,7 @@ class AuditedLog(msgspec.Struct, frozen=True, kw_only=True):
     state: ReplicaState
     complete_from: int | None
     """Offset from which on nothing is missing; None for the whole log."""
-    why: str
+    reason: str
     """Why something may be missing below."""
     until_ms: int
     """Time until which the copy has everything, at least."""
@@ -168,19 +168,19 @@ def _audited_log(
 ) -> AuditedLog:
     topic_partition = state.replica.topic_partition
     start_offset = state.ends.log_start_offset
-    complete_from, why = None, ""
+    complete_from, reason = None, ""
     if start_offset > 0:
         complete_from = start_offset
-        why = f"retention has deleted {topic_partition} below offset {start_offset}"
+        reason = f"retention has deleted {topic_partition} below offset {start_offset}"
     cleaned_offset = _cleaned_offset(state, checkpoint)
     if cleaned_offset > start_offset:
         complete_from = cleaned_offset
-        why = f"the cleaner has been at {topic_partition} below offset {cleaned_offset}"
+        reason = f"the cleaner has been at {topic_partition} below offset {cleaned_offset}"
     epochs_file = Path(state.replica.path) / names.FileName.LEADER_EPOCHS
     until_ms = AFTER_ALL_MARKERS_MS
     if not (state.is_clean and is_leader_here):
         until_ms = max(checkpoint.ran_until_ms - RUNNING_COPY_MS, modified_ms(epochs_file))
-    return AuditedLog(state=state, complete_from=complete_from, why=why, until_ms=until_ms)
+    return AuditedLog(state=state, complete_from=complete_from, reason=reason, until_ms=until_ms)
 
 
 def _cleaned_offset(state: ReplicaState, checkpoint: _CleanerCheckpoint) -> int:

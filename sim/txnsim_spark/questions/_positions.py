@@ -88,8 +88,8 @@ class PositionReplay:
     def _end_txn(self, producer_id: int, *, committed: bool) -> None:
         sent_positions = self._pending.pop(producer_id, {})
         for group_and_partition, position in sent_positions.items() if committed else ():
-            newest = self.positions.get(group_and_partition)
-            if newest is None or newest.record_offset < position.record_offset:
+            newest_position = self.positions.get(group_and_partition)
+            if newest_position is None or newest_position.record_offset < position.record_offset:
                 self.positions[group_and_partition] = position
 
 

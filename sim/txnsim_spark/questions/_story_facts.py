@@ -38,16 +38,16 @@ def facts_of(
     """
     topic_partition = item.epoch.topic_partition
     batches = clue_reader.batches_of(item)
-    concerned = clue_reader.records_of(item)
-    first_offset = _first_offset(item, concerned)
+    concerned_records = clue_reader.records_of(item)
+    first_offset = _first_offset(item, concerned_records)
     decision = item.verdict.decision
     return FindingFacts(
         finding=finding,
         is_v2=_is_v2(finding, item, tables),
         other_partitions=_other_partitions(finding, topic_partition, tables),
-        ended_by=_ending_marker(finding, concerned, tables),
+        ended_by=_ending_marker(finding, concerned_records, tables),
         last_outcome_is_commit=_outcome_before(first_offset, batches),
-        leader_moves=_leader_moves(topic_partition, first_offset, concerned, logs),
+        leader_moves=_count_leader_moves(topic_partition, first_offset, concerned_records, logs),
         is_late_marker=decision is not None
         and decision.completed_ms is not None
         and any(marker.at_ms > decision.completed_ms + SKEW_MS for marker in item.verdict.markers),
@@ -55,9 +55,9 @@ def facts_of(
     )
 
 
-def _first_offset(item: DoubtfulVerdict, concerned: RecordsConcerned | None) -> int | None:
-    if concerned is not None:
-        return concerned.first_offset
+def _first_offset(item: DoubtfulVerdict, concerned_records: RecordsConcerned | None) -> int | None:
+    if concerned_records is not None:
+        return concerned_records.first_offset
     return item.verdict.markers[0].offset if item.verdict.markers else None
 
 
@@ -82,21 +82,27 @@ def _other_partitions(
 
 
 def _ending_marker(
-    finding: DecisionFinding, concerned: RecordsConcerned | None, tables: DecisionTables
+    finding: DecisionFinding, concerned_records: RecordsConcerned | None, tables: DecisionTables
 ) -> EndingMarker | None:
-    if concerned is None or concerned.ended_by_commit is None or concerned.ended_at is None:
+    if (
+        concerned_records is None
+        or concerned_records.ended_by_commit is None
+        or concerned_records.ended_at is None
+    ):
         return None
-    if any(marker.offset == concerned.ended_at for marker in finding.markers):
+    if any(marker.offset == concerned_records.ended_at for marker in finding.markers):
         return None
     query = queries.LATER_DECISIONS.format(
         producer_id=finding.producer_id,
         topic=finding.topic.replace("'", "''"),
         partition=finding.partition,
         offset=-1 if finding.decision is None else finding.decision.offset,
-        is_commit="true" if concerned.ended_by_commit else "false",
+        is_commit="true" if concerned_records.ended_by_commit else "false",
     )
     (row,) = tables.rows(query)
-    return EndingMarker(is_commit=concerned.ended_by_commit, is_decided=row["decisions"] > 0)
+    return EndingMarker(
+        is_commit=concerned_records.ended_by_commit, is_decided=row["decisions"] > 0
+    )
 
 
 def _outcome_before(first_offset: int | None, batches: Sequence[ProducerBatch]) -> bool | None:
@@ -108,16 +114,16 @@ def _outcome_before(first_offset: int | None, batches: Sequence[ProducerBatch]) 
     return outcomes[-1] if outcomes else None
 
 
-def _leader_moves(
+def _count_leader_moves(
     topic_partition: TopicPartition,
     first_offset: int | None,
-    concerned: RecordsConcerned | None,
+    concerned_records: RecordsConcerned | None,
     logs: AuditedLogs,
 ) -> int:
     log = logs.by_partition.get(topic_partition)
     if log is None or first_offset is None:
         return 0
-    end_offset = None if concerned is None else concerned.ended_at
+    end_offset = None if concerned_records is None else concerned_records.ended_at
     return sum(
         later_epoch - epoch
         for (epoch, _), (later_epoch, start_offset) in pairwise(log.state.ends.epochs)

@@ -140,7 +140,7 @@ class _Audit:
         self._progress("comparing decisions and markers")
         tables.keep_events(events_query(reaches.of_unknown_ids.since_ms, SKEW_MS))
         _count_plain(tables, builder, reaches, logs, self._search.topics)
-        doubtful: list[DoubtfulVerdict] = []
+        doubtful_verdicts: list[DoubtfulVerdict] = []
         unmarked_places: set[tuple[int, TopicPartition]] = set()
         for epoch in epochs_of(tables.rows(queries.DOUBTFUL)):
             for verdict in audit_epoch(
@@ -152,11 +152,11 @@ class _Audit:
                 if verdict.decision is not None and not verdict.markers:
                     unmarked_places.add((epoch.producer_id, epoch.topic_partition))
                 if builder.count_verdict(verdict):
-                    doubtful.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
-        doubtful += _records_behind(open_transactions, unmarked_places, builder)
-        doubtful += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
+                    doubtful_verdicts.append(DoubtfulVerdict(epoch=epoch, verdict=verdict))
+        doubtful_verdicts += _records_behind(open_transactions, unmarked_places, builder)
+        doubtful_verdicts += map(_epoch_back, tables.rows(queries.EPOCHS_BACK))
         self._progress("reading the records of findings")
-        self._add_findings(doubtful, logs, tables, builder)
+        self._add_findings(doubtful_verdicts, logs, tables, builder)
         return [
             TopicPartition(row["topic"], row["partition"])
             for row in tables.rows(queries.DISAGREEMENTS)
@@ -164,15 +164,15 @@ class _Audit:
 
     def _add_findings(
         self,
-        doubtful: Sequence[DoubtfulVerdict],
+        doubtful_verdicts: Sequence[DoubtfulVerdict],
         logs: AuditedLogs,
         tables: DecisionTables,
         builder: ReportBuilder,
     ) -> None:
         clue_reader = ClueReader(
-            self._engine, logs, tables, doubtful[:DETAILS_MAX], self._on_problem
+            self._engine, logs, tables, doubtful_verdicts[:DETAILS_MAX], self._on_problem
         )
-        for number, item in enumerate(doubtful):
+        for number, item in enumerate(doubtful_verdicts):
             clues = clue_reader.clues_of(item) if number < DETAILS_MAX else FindingClues()
             finding = finding_of(
                 item.verdict,
@@ -230,7 +230,7 @@ class _Reaches:
             [
                 (number, reach.since_ms)
                 for number, reach in sorted(reach_by_coordinator.items())
-                if reach.why
+                if reach.reason
             ],
         )
         self.of_unknown_ids = _common_reach(
@@ -252,10 +252,10 @@ class _Reaches:
         offset = self._complete_from[topic_partition]
         if offset is None:
             return LogReach(until_ms=until_ms)
-        why = log.why or f"the cleaner has been at __transaction_state below offset {offset}"
+        reason = log.reason or f"the cleaner has been at __transaction_state below offset {offset}"
         return LogReach(
             since_ms=AFTER_ALL_MARKERS_MS if since_ms is None else since_ms,
-            why=why,
+            reason=reason,
             until_ms=until_ms,
         )
 
@@ -270,7 +270,7 @@ def _common_reach(reaches: Iterable[LogReach], missing_coordinators: str) -> Log
     latest = max(reach_list, key=lambda reach: reach.since_ms)
     return LogReach(
         since_ms=latest.since_ms,
-        why=latest.why,
+        reason=latest.reason,
         until_ms=min(reach.until_ms for reach in reach_list),
     )
 
@@ -287,7 +287,7 @@ def _count_plain(
         if row["kind"] == "agrees":
             builder.count_agreeing(row["decisions"], row["first_ms"])
         else:
-            builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).why)
+            builder.count_unknown(row["markers"], reaches.of_coordinator(row["coordinator"]).reason)
     for row in tables.rows(queries.ABSENT):
         if not topics or row["topic"] in topics:
             topic_partition = TopicPartition(row["topic"], row["partition"])

@@ -19,15 +19,15 @@ from txnsim_spark.scan.walk import OldRun, batch_rows
 
 
 def chosen_positions(
-    segment: SegmentFile, start: int, choose_rows: Callable[[Path, Ints], Ints]
+    segment: SegmentFile, start_position: int, choose_rows: Callable[[Path, Ints], Ints]
 ) -> Iterator[int]:
-    """Positions of the chosen batches from ``start`` on, up to the first malformed batch or one of
-    an old format.
+    """Positions of the chosen batches from ``start_position`` on, up to the first malformed batch
+    or one of an old format.
     """
     path = Path(segment.path)
     old_runs: list[OldRun] = []
     for rows in batch_rows(
-        path, end_position=segment.size, on_old_run=old_runs.append, start=start
+        path, end_position=segment.size, on_old_run=old_runs.append, start=start_position
     ):
         table = rows[:, rows[kernel.POSITION] < old_runs[0].position] if old_runs else rows
         if table.shape[1]:

@@ -178,8 +178,8 @@ def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
         last_position = -1
-        start = position_before(segment, None)
-        for position, _ in _walk_batches(window, segment, start, _end_and_unsound_batches):
+        start_position = position_before(segment, None)
+        for position, _ in _walk_batches(window, segment, start_position, _end_and_unsound_batches):
             last_position = position
         return last_position, b"" if last_position < 0 else bytes(
             window.bytes_at(last_position, BatchHeader.SIZE)
@@ -323,8 +323,8 @@ def _positioned_batches(
     """
     with open_file(segment.path) as file:
         window = FileWindow(file, _WINDOW_BYTES)
-        start = position_before(segment, offset)
-        for position, header in _walk_batches(window, segment, start, choose_rows):
+        start_position = position_before(segment, offset)
+        for position, header in _walk_batches(window, segment, start_position, choose_rows):
             yield window, position, header
 
 

@@ -80,10 +80,10 @@ def sections_at(segment: SegmentFile, cuts: Sequence[SectionCut]) -> Iterator[Se
         cuts: Its cuts, in order.
     """
     section_starts = [SectionCut(position=0, offset=segment.base_offset), *cuts]
-    for cut, next_cut in zip(section_starts, [*cuts, None], strict=True):
+    for cut_entry, next_cut in zip(section_starts, [*cuts, None], strict=True):
         section = Section(
-            start=cut.position,
-            first_offset=cut.offset,
+            start=cut_entry.position,
+            first_offset=cut_entry.offset,
             next_offset=segment.next_base_offset if next_cut is None else next_cut.offset,
             has_followers=next_cut is not None,
         )
@@ -111,16 +111,16 @@ def _cuts(file: BinaryIO, segment: SegmentFile, section_count: int) -> Iterator[
         entry_number = bisect_left(
             index, segment.size * section_number // section_count, key=itemgetter(1)
         )
-        for cut in _sound_entries(
+        for cut_entry in _sound_entries(
             file, segment, index, range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
         ):
             if (
-                cut.position > last_cut.position
-                and cut.offset > last_cut.offset
-                and (offset_limit is None or cut.offset < offset_limit)
+                cut_entry.position > last_cut.position
+                and cut_entry.offset > last_cut.offset
+                and (offset_limit is None or cut_entry.offset < offset_limit)
             ):
-                last_cut = cut
-                yield cut
+                last_cut = cut_entry
+                yield cut_entry
                 break
 
 
@@ -135,7 +135,12 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> SectionCut |
         yield from range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
     return next(
-        (cut for cut in _sound_cuts(segment, entries_near_position) if cut.offset > offset), None
+        (
+            cut_entry
+            for cut_entry in _sound_cuts(segment, entries_near_position)
+            if cut_entry.offset > offset
+        ),
+        None,
     )
 
 
@@ -146,7 +151,9 @@ def has_batch_past(segment: SegmentFile, position: int) -> bool:
         entry_number = bisect_right(index, position, key=itemgetter(1))
         return range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
-    return any(cut.position > position for cut in _sound_cuts(segment, entries_behind_position))
+    return any(
+        cut_entry.position > position for cut_entry in _sound_cuts(segment, entries_behind_position)
+    )
 
 
 def cut_at(segment: SegmentFile, offset: int) -> SectionCut | None:
@@ -156,7 +163,12 @@ def cut_at(segment: SegmentFile, offset: int) -> SectionCut | None:
         return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
 
     return next(
-        (cut for cut in _sound_cuts(segment, entry_of_offset) if cut.offset == offset), None
+        (
+            cut_entry
+            for cut_entry in _sound_cuts(segment, entry_of_offset)
+            if cut_entry.offset == offset
+        ),
+        None,
     )
 
 
@@ -168,7 +180,12 @@ def cut_after(segment: SegmentFile, offset: int) -> SectionCut | None:
         return range(entry_number, entry_number + _ENTRIES_TRIED_MAX)
 
     return next(
-        (cut for cut in _sound_cuts(segment, entries_behind_offset) if cut.offset > offset), None
+        (
+            cut_entry
+            for cut_entry in _sound_cuts(segment, entries_behind_offset)
+            if cut_entry.offset > offset
+        ),
+        None,
     )
 
 

@@ -286,16 +286,18 @@ def cut_short(
     """
     cut_replica: Replica | None = None
     for segment in segments:
-        cut: SegmentDamage | None = None
+        cut_damage: SegmentDamage | None = None
         if is_cut and segment.is_cut_searched:
-            cut = segment.cut
+            cut_damage = segment.cut_damage
         elif is_cut and segment.is_recovered:
-            cut = _cut_before(segment) if segment.replica == cut_replica else _cut_of(segment)
-        if cut is None:
+            cut_damage = (
+                _cut_before(segment) if segment.replica == cut_replica else _cut_of(segment)
+            )
+        if cut_damage is None:
             yield segment, None
             continue
         cut_replica = segment.replica
-        yield msgspec.structs.replace(segment, size=cut.position), cut
+        yield msgspec.structs.replace(segment, size=cut_damage.position), cut_damage
 
 
 def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
@@ -309,9 +311,9 @@ def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     examined_segments: list[SegmentFile] = []
     for segment in segments:
         if segment.is_recovered:
-            cut = _cut_before(segment) if is_log_cut else cuts[segment]
-            is_log_cut = cut is not None
-            segment = msgspec.structs.replace(segment, is_cut_searched=True, cut=cut)
+            cut_damage = _cut_before(segment) if is_log_cut else cuts[segment]
+            is_log_cut = cut_damage is not None
+            segment = msgspec.structs.replace(segment, is_cut_searched=True, cut_damage=cut_damage)
         examined_segments.append(segment)
     return examined_segments
 

@@ -87,8 +87,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     is_clean: bool = True
     """Whether the broker was stopped in order, and not started since."""
     is_cut_searched: bool = False
-    """Whether ``cut`` was searched for already."""
-    cut: SegmentDamage | None = None
+    """Whether ``cut_damage`` was searched for already."""
+    cut_damage: SegmentDamage | None = None
     start: int = 0
     """Position where reading begins: that of a batch before all wanted ones."""
     sound_to: int = 0

@@ -53,7 +53,7 @@ def judge_replica(
     chain = _Chain(replica_facts, snapshots, cleaned_until)
     for segment_part in segment_parts:
         for broken_rule in without_followers(
-            segment_part, (*segment_part.broken, *chain.link(segment_part))
+            segment_part, (*segment_part.broken_rules, *chain.link(segment_part))
         ):
             is_cleaned_away = (
                 broken_rule.rule in RULES_OF_MISSING_BATCHES

@@ -56,8 +56,8 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
     recovery_points: dict[TopicPartition, int] | None
     """None without a checkpoint file, as in a copy of replica folders only."""
     log_starts: dict[TopicPartition, int]
-    cleaned: dict[TopicPartition, int]
-    broken: tuple[BrokenRule, ...] = ()
+    cleaned_offsets: dict[TopicPartition, int]
+    broken_rules: tuple[BrokenRule, ...] = ()
     """Files that can't be read."""
 
 
@@ -130,8 +130,8 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
         if (log_dir / names.FileName.RECOVERY_POINTS).exists()
         else None,
         log_starts=offsets(names.FileName.LOG_STARTS),
-        cleaned=offsets(names.FileName.CLEANER_OFFSETS),
-        broken=tuple(broken_rules),
+        cleaned_offsets=offsets(names.FileName.CLEANER_OFFSETS),
+        broken_rules=tuple(broken_rules),
     )
 
 
@@ -151,7 +151,7 @@ def replica_facts(
         if log_dir_facts.recovery_points is None
         else log_dir_facts.recovery_points.get(topic_partition, 0),
         log_start=log_dir_facts.log_starts.get(topic_partition),
-        cleaned_until=log_dir_facts.cleaned.get(topic_partition, unknown_offset),
+        cleaned_until=log_dir_facts.cleaned_offsets.get(topic_partition, unknown_offset),
         topic_id=topic_id_of(Path(replica.path)),
         producer_expiration_ms=producer_expiration_ms,
     )

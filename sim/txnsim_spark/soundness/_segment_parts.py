@@ -40,7 +40,7 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     """
     gaps: tuple[tuple[int, int], ...]
     """(end of a batch, base offset of the next) if offsets between them are missing."""
-    broken: tuple[BrokenRule, ...]
+    broken_rules: tuple[BrokenRule, ...]
     rows: tuple[Ints, ...]
     """Batches of producers, with the column ``CONTINUES_PREVIOUS``. Of a run of batches that
     continue each other only the first and the last are kept.
@@ -98,7 +98,7 @@ def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
         is_torn=True,
         shows_cleaning=False,
         gaps=(),
-        broken=(broken_rule,),
+        broken_rules=(broken_rule,),
         rows=(),
         aborted_index=None,
         digests={},

@@ -92,8 +92,10 @@ class _SegmentWalk:
         expected_offsets = np.concatenate(([self._end_offset], last_offsets[:-1] + 1))
         while self._old_runs and self._old_runs[0].end <= table[kernel.POSITION, -1]:
             old_run = self._old_runs.pop(0)
-            next_batch = np.searchsorted(table[kernel.POSITION], old_run.end)
-            expected_offsets[next_batch] = max(expected_offsets[next_batch], old_run.next_offset)
+            next_batch_column = np.searchsorted(table[kernel.POSITION], old_run.end)
+            expected_offsets[next_batch_column] = max(
+                expected_offsets[next_batch_column], old_run.next_offset
+            )
         is_behind = base_offsets < expected_offsets
         for row in np.flatnonzero(~is_valid | is_behind).tolist():
             self._report_doubt(table, row, int(expected_offsets[row]), is_valid=bool(is_valid[row]))
@@ -138,7 +140,7 @@ class _SegmentWalk:
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
-            broken=self._broken.all(),
+            broken_rules=self._broken.all(),
             rows=tuple(self._rows),
             aborted_index=aborted_index,
             digests=self._digests,
@@ -195,7 +197,7 @@ class _SegmentWalk:
             return
         if base_offset < (self._facts.log_start or 0):
             return
-        epoch_known, end_offset = epoch_at(self._epochs, base_offset)
+        epoch_known, end_offset = epoch_and_end_at(self._epochs, base_offset)
         self._epoch_until = end_offset
         if epoch_known != epoch or last_offset >= end_offset:
             range_text = f" up to offset {end_offset}" if end_offset < NO_END_OFFSET else ""
@@ -309,19 +311,21 @@ def _are_between_equals(rows: Ints, snapshots: Ints) -> Truths:
     """
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     continues_row_before = rows[-1, order] != 0
-    snapshot_ranges = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
+    snapshot_range_indexes = np.searchsorted(
+        snapshots, rows[kernel.BASE_OFFSET, order], side="right"
+    )
     is_between_sorted = np.zeros(len(order), dtype=np.bool_)
     is_between_sorted[:-1] = (
         continues_row_before[:-1]
         & continues_row_before[1:]
-        & (snapshot_ranges[:-1] == snapshot_ranges[1:])
+        & (snapshot_range_indexes[:-1] == snapshot_range_indexes[1:])
     )
     is_between: Truths = np.empty_like(is_between_sorted)
     is_between[order] = is_between_sorted
     return is_between
 
 
-def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+def epoch_and_end_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     """(leader epoch of an offset, offset where the next epoch begins) by a checkpoint; epoch -1 for
     offsets before its first entry.
     """

@@ -123,10 +123,10 @@ def judge_snapshot(
                 )
         elif entry != expected_entry:
             field_pairs = zip(_field_texts(entry), _field_texts(expected_entry), strict=True)
-            differing = ", ".join(
+            differing_fields = ", ".join(
                 saved_field for saved_field, true_field in field_pairs if saved_field != true_field
             )
-            actual = f"producer {expected_entry.producer_id}: {differing}"
+            actual = f"producer {expected_entry.producer_id}: {differing_fields}"
             yield _snapshot_violation(
                 path, offset, expected_entry, actual, ", ".join(_field_texts(expected_entry))
             )

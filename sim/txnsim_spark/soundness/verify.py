@@ -57,7 +57,7 @@ class VerificationPlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[tuple[SegmentWork, ...], ...]
     replica_count: int
     segment_count: int
-    bytes: int
+    total_bytes: int
     findings: tuple[Violation, ...]
     """Violations found while planning: checkpoints that can't be read."""
 
@@ -96,7 +96,8 @@ def plan(
         nameless_replica = msgspec.structs.replace(facts.replica, topic="", partition=-1)
         log_dir_facts = msgspec.structs.replace(facts, replica=nameless_replica)
         findings += [
-            log_dir_facts.finding(broken_rule) for broken_rule in facts_of_log_dirs[log_dir].broken
+            log_dir_facts.finding(broken_rule)
+            for broken_rule in facts_of_log_dirs[log_dir].broken_rules
         ]
     findings += [_unlisted_folder(problem) for problem in unreadable]
     segment_works = [
@@ -116,7 +117,7 @@ def plan(
         tasks=tuple(tasks),
         replica_count=sum(map(len, facts_by_partition.values())),
         segment_count=len(segment_works),
-        bytes=total_bytes,
+        total_bytes=total_bytes,
         findings=tuple(findings),
     )
 

@@ -88,8 +88,8 @@ def header_columns(table: Ints) -> dict[str, ArrayMaker]:
         ),
         "is_transactional": boolean_column((attributes & BatchHeader.TRANSACTIONAL) != 0),
         "is_control": boolean_column((attributes & BatchHeader.CONTROL) != 0),
-        "producer_id": integer_column(table[kernel.PRODUCER_ID], absent=lacks_producer),
-        "producer_epoch": integer_column(table[kernel.PRODUCER_EPOCH], absent=lacks_producer),
+        "producer_id": integer_column(table[kernel.PRODUCER_ID], absent_value=lacks_producer),
+        "producer_epoch": integer_column(table[kernel.PRODUCER_EPOCH], absent_value=lacks_producer),
         "control_type": word_column(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
         "coordinator_epoch": nonnegative_column(table[kernel.COORDINATOR_EPOCH]),
     }
@@ -110,6 +110,8 @@ def _validity_column(count: int, segment_tables: SegmentTables, check: CrcCheck)
             [check is CrcCheck.AUTO and segment.is_clean for segment, _ in segment_tables],
             [len(table) for _, table in segment_tables],
         )
-        return boolean_column(np.concatenate(crcs_by_segment), absent=is_unchecked)(arrow_type)
+        return boolean_column(np.concatenate(crcs_by_segment), absent_value=is_unchecked)(
+            arrow_type
+        )
 
     return make

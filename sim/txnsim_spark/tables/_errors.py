@@ -42,13 +42,15 @@ from txnsim_spark.tables.rows import (
 # Segments
 
 
-def read(segment: SegmentFile, job: TableJob, cut: SegmentDamage | None) -> Iterator[Rows]:
+def read(segment: SegmentFile, job: TableJob, cut_damage: SegmentDamage | None) -> Iterator[Rows]:
     """Rows of a segment's damage: what a broker would cut off, and malformed places."""
-    return rows_of_structs(_segment_errors(segment, job, cut), partial(segment_columns, segment))
+    return rows_of_structs(
+        _segment_errors(segment, job, cut_damage), partial(segment_columns, segment)
+    )
 
 
 def _segment_errors(
-    segment: SegmentFile, job: TableJob, cut: SegmentDamage | None
+    segment: SegmentFile, job: TableJob, cut_damage: SegmentDamage | None
 ) -> Iterator[ErrorRow]:
     path = Path(segment.path)
     try:
@@ -66,8 +68,8 @@ def _segment_errors(
         yield from (_error_row(segment.path, damage) for damage in old_damages)
         if job.options.check_records:
             yield from _undecodable_batches(segment, job)
-        if cut is not None:
-            yield _error_row(segment.path, cut, is_cut=True)
+        if cut_damage is not None:
+            yield _error_row(segment.path, cut_damage, is_cut=True)
         else:
             yield from (_error_row(segment.path, damage) for damage in end_damages)
     except OSError as error:

@@ -67,7 +67,7 @@ def columns_of(table: Ints, segment_tables: SegmentTables = ()) -> dict[str, Arr
     head_columns = table[:, fk.HEAD_IS_COMMIT]
     return {
         **_number_columns("fragments", table[:, : fk.TABLE_COLUMNS]),
-        "head_is_commit": boolean_column(head_columns == 1, absent=head_columns < 0),
+        "head_is_commit": boolean_column(head_columns == 1, absent_value=head_columns < 0),
     }
 
 

@@ -198,6 +198,6 @@ def _sequence_column(batch_of_record: Ints, offsets: Ints) -> ArrayMaker:
         sequences = (
             base_sequences + offsets - batch_of_record[kernel.BASE_OFFSET]
         ) & BatchHeader.SEQUENCE_MAX
-        return integer_column(sequences, absent=base_sequences < 0)(arrow_type)
+        return integer_column(sequences, absent_value=base_sequences < 0)(arrow_type)
 
     return make

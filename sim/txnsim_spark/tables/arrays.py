@@ -22,12 +22,12 @@ _REPEATED_ARRAYS_MAX: Final = 32
 """Number of constant columns that are kept for reuse: thousands of rows of a segment share each."""
 
 
-def number_array(numbers: Any, arrow_type: pa.DataType, *, absent: Any = None) -> pa.Array:
+def number_array(numbers: Any, arrow_type: pa.DataType, *, absent_value: Any = None) -> pa.Array:
     """An Arrow array of integers or times from numpy numbers, in the width of the type; null where
-    ``absent`` is true.
+    ``absent_value`` is true.
     """
     as_integers = np.ascontiguousarray(numbers, dtype=f"<i{arrow_type.bit_width // 8}")
-    return _array_of_buffers(arrow_type, len(as_integers), absent, as_integers)
+    return _array_of_buffers(arrow_type, len(as_integers), absent_value, as_integers)
 
 
 def time_array(milliseconds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
@@ -41,12 +41,12 @@ def time_array(milliseconds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     if milliseconds.null_count:
         valid_bits = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little")
         is_absent |= valid_bits[first_index:end_index] == 0
-    return number_array(np.where(is_absent, 0, numbers) * 1_000, arrow_type, absent=is_absent)
+    return number_array(np.where(is_absent, 0, numbers) * 1_000, arrow_type, absent_value=is_absent)
 
 
-def boolean_array(truths: Any, arrow_type: pa.DataType, *, absent: Any = None) -> pa.Array:
-    """An Arrow array from numpy booleans; null where ``absent`` is true."""
-    return _array_of_buffers(arrow_type, len(truths), absent, _packed_bits(truths))
+def boolean_array(truths: Any, arrow_type: pa.DataType, *, absent_value: Any = None) -> pa.Array:
+    """An Arrow array from numpy booleans; null where ``absent_value`` is true."""
+    return _array_of_buffers(arrow_type, len(truths), absent_value, _packed_bits(truths))
 
 
 def value_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
@@ -66,13 +66,13 @@ def value_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
         return _of_texts(values, arrow_type, is_absent)
     if pa.types.is_boolean(arrow_type):
         truths = np.fromiter((value is True for value in values), np.bool_, len(values))
-        return boolean_array(truths, arrow_type, absent=is_absent)
+        return boolean_array(truths, arrow_type, absent_value=is_absent)
     if pa.types.is_integer(arrow_type) or pa.types.is_timestamp(arrow_type):
         number_format = f"<i{arrow_type.bit_width // 8}"
         numbers = np.array([0 if value is None else value for value in values], dtype=np.int64)
         if (numbers.astype(number_format) != numbers).any():
             raise OverflowError(f"a number that is no {arrow_type}")
-        return number_array(numbers, arrow_type, absent=is_absent)
+        return number_array(numbers, arrow_type, absent_value=is_absent)
     if pa.types.is_list(arrow_type):
         sequences = [() if value is None else value for value in values]
         inner_values = value_array(list(chain.from_iterable(sequences)), arrow_type.value_type)
@@ -112,7 +112,9 @@ def piece_array(buffer: Any, begins: Any, sizes: Any, arrow_type: pa.DataType) -
     boundaries[0::2], boundaries[1::2] = begins, begins + np.maximum(sizes, 0)
     # Pieces and what lies between them: Arrow copies every other one.
     pieces_and_gaps = _array_of_buffers(pa.binary(), 2 * piece_count - 1, None, boundaries, buffer)
-    piece_numbers = number_array(np.arange(0, 2 * piece_count, 2), pa.int32(), absent=sizes < 0)
+    piece_numbers = number_array(
+        np.arange(0, 2 * piece_count, 2), pa.int32(), absent_value=sizes < 0
+    )
     taken_pieces = pieces_and_gaps.take(piece_numbers)
     try:
         return taken_pieces.cast(arrow_type)
@@ -166,10 +168,17 @@ def _offsets_of_sizes(sizes: Any) -> Any:
 
 
 def _array_of_buffers(
-    arrow_type: pa.DataType, count: int, absent: Any, *data: Any, children: Sequence[pa.Array] = ()
+    arrow_type: pa.DataType,
+    count: int,
+    absent_value: Any,
+    *data: Any,
+    children: Sequence[pa.Array] = (),
 ) -> pa.Array:
-    has_nulls = absent is not None and absent.any()
-    buffers = [pa.py_buffer(_packed_bits(~absent)) if has_nulls else None, *map(pa.py_buffer, data)]
+    has_nulls = absent_value is not None and absent_value.any()
+    buffers = [
+        pa.py_buffer(_packed_bits(~absent_value)) if has_nulls else None,
+        *map(pa.py_buffer, data),
+    ]
     return pa.Array.from_buffers(arrow_type, count, buffers, children=list(children) or None)
 
 

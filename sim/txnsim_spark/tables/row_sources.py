@@ -171,8 +171,8 @@ def _replica_rows(share: Share, job: TableJob) -> Iterator[Rows]:
 
 def _error_rows(share: Share, job: TableJob) -> Iterator[Rows]:
     MOUNTS.expect([segment.path for segment in share.segments])
-    for segment, cut in cut_short(share.segments, is_cut=_applies_cuts(job)):
-        yield from errors.read(segment, job, cut)
+    for segment, cut_damage in cut_short(share.segments, is_cut=_applies_cuts(job)):
+        yield from errors.read(segment, job, cut_damage)
     for replica in share.replicas:
         yield from errors.read_replica(replica, job)
     for log_dir in share.log_dirs:

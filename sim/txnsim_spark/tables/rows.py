@@ -224,19 +224,19 @@ def null_column(count: int) -> ArrayMaker:
     return lambda arrow_type: pa.nulls(count, arrow_type)
 
 
-def integer_column(values: Ints, *, absent: Any = None) -> ArrayMaker:
-    """A column of numbers; null where ``absent`` is true."""
-    return lambda arrow_type: number_array(values, arrow_type, absent=absent)
+def integer_column(values: Ints, *, absent_value: Any = None) -> ArrayMaker:
+    """A column of numbers; null where ``absent_value`` is true."""
+    return lambda arrow_type: number_array(values, arrow_type, absent_value=absent_value)
 
 
 def nonnegative_column(values: Ints) -> ArrayMaker:
     """A column of numbers; negative ones of the kernel become null."""
-    return integer_column(values, absent=values < 0)
+    return integer_column(values, absent_value=values < 0)
 
 
-def boolean_column(values: Any, *, absent: Any = None) -> ArrayMaker:
-    """A column of booleans; null where ``absent`` is true."""
-    return lambda arrow_type: boolean_array(values, arrow_type, absent=absent)
+def boolean_column(values: Any, *, absent_value: Any = None) -> ArrayMaker:
+    """A column of booleans; null where ``absent_value`` is true."""
+    return lambda arrow_type: boolean_array(values, arrow_type, absent_value=absent_value)
 
 
 def word_column(word_indexes: Any, word_choice: Sequence[str]) -> ArrayMaker:
@@ -250,7 +250,7 @@ def word_column(word_indexes: Any, word_choice: Sequence[str]) -> ArrayMaker:
         has_no_word = (word_indexes < 0) | (word_indexes >= len(word_choice))
         valid_indexes = np.where(has_no_word, 0, word_indexes)
         return pa.DictionaryArray.from_arrays(
-            number_array(valid_indexes, pa.int8(), absent=has_no_word),
+            number_array(valid_indexes, pa.int8(), absent_value=has_no_word),
             value_array(word_choice, pa.string()),
         ).cast(arrow_type)
 

@@ -34,7 +34,7 @@ async def member_of(
     if topic is not None:
         group_configs = {"errors.deadletterqueue.group.enable": "true", **topic}
         metadata.create_topic(
-            TopicToCreate(name=LETTERS.topic, partitions=2, configs=group_configs)
+            TopicToCreate(name=LETTERS.topic, partition_count=2, configs=group_configs)
         )
     metadata.publish(
         metadata.image.with_group_configs(

@@ -813,14 +813,14 @@ def test_the_banner_names_each_changed_default_with_kafkas_own() -> None:
 
 
 def test_the_banner_says_what_becomes_of_coordinators_replicas() -> None:
-    assert changed_defaults(DEFAULTS, brokers=3) == changed_defaults(DEFAULTS)
-    assert changed_defaults(DEFAULTS, brokers=1) == [
+    assert changed_defaults(DEFAULTS, broker_count=3) == changed_defaults(DEFAULTS)
+    assert changed_defaults(DEFAULTS, broker_count=1) == [
         "transaction.state.log.replication.factor=1, transaction.state.log.min.isr=1, "
         "offsets.topic.replication.factor=1: not set, so no more than there are brokers "
         "(Apache Kafka waits for 3, 2, 3)",
         "every other setting has Apache Kafka's default",
     ]
-    two, offsets = changed_defaults(Settings(offsets_topic_replication_factor=1), brokers=2)
+    two, offsets = changed_defaults(Settings(offsets_topic_replication_factor=1), broker_count=2)
     assert two.startswith("transaction.state.log.replication.factor=2: not set, ")
     assert offsets == (
         "offsets.topic.replication.factor=1 (Apache Kafka: 3; of __consumer_offsets)"
@@ -829,7 +829,7 @@ def test_the_banner_says_what_becomes_of_coordinators_replicas() -> None:
 
 def test_the_banner_says_that_what_is_set_leaves_clients_without_a_coordinator() -> None:
     settings = Settings(transaction_state_log_replication_factor=3, transaction_state_log_min_isr=2)
-    lines = changed_defaults(settings, brokers=1)
+    lines = changed_defaults(settings, broker_count=1)
     assert lines[0] == (
         "transaction.state.log.replication.factor=3 is set, and there is 1 broker: as of a real "
         "broker, clients get COORDINATOR_NOT_AVAILABLE"

@@ -58,7 +58,7 @@ class FakeBroker:
         self.level = transaction_version
         self.features_epoch = 10
         self.asked: list[Asked] = []
-        self.ranges = {int(api): (api.ours.lowest, api.ours.highest) for api in ClientApi}
+        self.ranges = {int(api): (api.own_range.lowest, api.own_range.highest) for api in ClientApi}
         self.ranges |= ranges or {}
         self.handlers: dict[Any, Handler] = {
             ClientApi.API_VERSIONS: self.api_versions,

@@ -703,7 +703,7 @@ def test_a_limit_of_ours_is_not_called_the_brokers(
 
 
 def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
-    apis_behind = {api for api in ClientApi if api.ours.highest < version_range(api)[1]}
+    apis_behind = {api for api in ClientApi if api.own_range.highest < version_range(api)[1]}
     assert apis_behind == {
         ClientApi.OFFSET_COMMIT,
         ClientApi.OFFSET_FETCH,
@@ -716,7 +716,7 @@ def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
 @pytest.mark.slow
 def test_every_version_that_we_claim_has_schemas() -> None:
     for api in ClientApi:
-        for version in range(api.ours.lowest, api.ours.highest + 1):
+        for version in range(api.own_range.lowest, api.own_range.highest + 1):
             codec.request_class(api, version)
             codec.response_class(api, version)
 

@@ -25,7 +25,7 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
 def test_they_can_be_sent_in_every_version(
     request_: VersionedRequest, expected: list[object]
 ) -> None:
-    own_versions = request_.api.ours
+    own_versions = request_.api.own_range
     for version in range(own_versions.lowest, own_versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)

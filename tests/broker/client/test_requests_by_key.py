@@ -105,8 +105,8 @@ async def test_unmapped_keys_are_looked_up_again_and_waiting_ones_are_not(cluste
 async def test_one_failure_spoils_nothing(cluster: Cluster) -> None:
     no, never = ClientError("no"), ClientError("never")
     script = Script(
-        [KeyLookup(mapped={"a": 1, "b": 1}, failed={"c": never})],
-        [KeyedResponse(completed={"a": "A"}, failed={"b": no})],
+        [KeyLookup(mapped={"a": 1, "b": 1}, error_by_key={"c": never})],
+        [KeyedResponse(completed={"a": "A"}, error_by_key={"b": no})],
     )
     assert await script.run(cluster, "a", "b", "c") == {"a": "A", "b": no, "c": never}
 
@@ -133,7 +133,8 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
     cluster: Cluster, first_answer: object, in_doubt: bool
 ) -> None:
     script = Script(
-        [KeyLookup(mapped={"a": 1})], [first_answer, KeyedResponse(failed={"a": ClientError("no")})]
+        [KeyLookup(mapped={"a": 1})],
+        [first_answer, KeyedResponse(error_by_key={"a": ClientError("no")})],
     )
     refusal = (await script.run(cluster, "a"))["a"]
     assert isinstance(refusal, ClientError)
@@ -200,12 +201,12 @@ async def test_refused_topics_are_reported_in_kafkas_words(
     broker.handlers[ClientApi.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
     lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
-    assert words in str(lookup.failed[partition])
+    assert words in str(lookup.error_by_key[partition])
 
 
 @pytest.mark.parametrize(
     ("error", "group"),
-    [(0, "mapped"), (14, "waiting"), (15, "waiting"), (53, "failed"), (42, "failed")],
+    [(0, "mapped"), (14, "waiting"), (15, "waiting"), (53, "error_by_key"), (42, "error_by_key")],
 )
 async def test_coordinators_are_found_per_id(
     broker: FakeBroker, cluster: Cluster, error: int, group: str

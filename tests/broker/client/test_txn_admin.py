@@ -291,8 +291,8 @@ CASES = [
     pytest.param(request, version, id=f"{name}-v{version}")
     for name, request in ALL.items()
     for version in range(
-        max(request.api.ours.lowest, request.within.lowest),
-        min(request.api.ours.highest, request.within.highest) + 1,
+        max(request.api.own_range.lowest, request.accepted_versions.lowest),
+        min(request.api.own_range.highest, request.accepted_versions.highest) + 1,
     )
 ]
 
@@ -328,7 +328,9 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(
     request_: VersionedRequest, lowest: int
 ) -> None:
     broker = {int(request_.api): VersionRange(0, lowest)}
-    assert choose_version(request_.api, broker, accepted_versions=request_.within) == lowest
+    assert (
+        choose_version(request_.api, broker, accepted_versions=request_.accepted_versions) == lowest
+    )
     if lowest:
         older = {int(request_.api): VersionRange(0, lowest - 1)}
         with pytest.raises(NotSupportedError):
@@ -336,12 +338,12 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(
 
 
 def made_for(request_: VersionedRequest, broker: Mapping[int, VersionRange]) -> Any:
-    version = choose_version(request_.api, broker, accepted_versions=request_.within)
+    version = choose_version(request_.api, broker, accepted_versions=request_.accepted_versions)
     return request_.build(codec.request_schema(request_.api, version))
 
 
 def test_topics_without_an_id_go_by_name() -> None:
-    assert requests.produce({P0: b""}, topic_ids={}).within.highest == 12
+    assert requests.produce({P0: b""}, topic_ids={}).accepted_versions.highest == 12
     unnamed = requests.fetch(
         {P0: 0},
         topic_ids={"t": None},
@@ -351,12 +353,12 @@ def test_topics_without_an_id_go_by_name() -> None:
         max_bytes=0,
         partition_max_bytes=0,
     )
-    assert unnamed.within.highest == 12
+    assert unnamed.accepted_versions.highest == 12
 
 
 def test_acks_0_expects_no_answer() -> None:
-    assert not requests.produce({P0: b""}, topic_ids={}, acks=0).answered
-    assert requests.produce({P0: b""}, topic_ids={}, acks=1).answered
+    assert not requests.produce({P0: b""}, topic_ids={}, acks=0).is_answered
+    assert requests.produce({P0: b""}, topic_ids={}, acks=1).is_answered
 
 
 def test_partitions_are_grouped_in_order_of_first_appearance() -> None:
@@ -372,7 +374,7 @@ def test_rows_that_a_version_does_not_have_are_left_out() -> None:
 def test_a_field_that_no_version_has_is_an_error() -> None:
     slip = requests.asks(ClientApi.LIST_GROUPS, rows=[requests.MessageRow("NoSuchClass")])
     with pytest.raises(TypeError, match="rows"):
-        made_for(slip, {slip.api: slip.api.ours})
+        made_for(slip, {slip.api: slip.api.own_range})
 
 
 # Requests about positions can be encoded at every version they may be sent in.
@@ -391,9 +393,9 @@ GROUP_REQUESTS_ALL = {
 
 @pytest.mark.parametrize("request_", GROUP_REQUESTS_ALL.values(), ids=GROUP_REQUESTS_ALL)
 def test_they_can_be_sent_in_every_version(request_: VersionedRequest) -> None:
-    own_versions = request_.api.ours
-    lowest = max(own_versions.lowest, request_.within.lowest)
-    highest = min(own_versions.highest, request_.within.highest)
+    own_versions = request_.api.own_range
+    lowest = max(own_versions.lowest, request_.accepted_versions.lowest)
+    highest = min(own_versions.highest, request_.accepted_versions.highest)
     assert lowest <= highest
     for version in range(lowest, highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
@@ -413,5 +415,5 @@ def test_positions_are_grouped_by_topic() -> None:
 
 
 def test_only_a_version_that_can_say_so_is_asked_for_stable_positions() -> None:
-    assert GROUP_REQUESTS_ALL["stable"].within.lowest == 7
-    assert GROUP_REQUESTS_ALL["fetch"].within.lowest < 7
+    assert GROUP_REQUESTS_ALL["stable"].accepted_versions.lowest == 7
+    assert GROUP_REQUESTS_ALL["fetch"].accepted_versions.lowest < 7

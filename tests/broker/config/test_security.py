@@ -557,7 +557,7 @@ def test_what_is_not_said_stays_as_it_was() -> None:
     defaults = ClientSettings(client_id="stream", api_timeout_ms=7)
     read = read_client_settings(entries(request_timeout_ms="5"), defaults=defaults)
     assert (read.settings.client_id, read.settings.api_timeout_ms) == ("stream", 7)
-    assert (read.settings.request_timeout_ms, read.bootstrap, read.ignored) == (5, None, ())
+    assert (read.settings.request_timeout_ms, read.bootstrap, read.ignored_names) == (5, None, ())
 
 
 def test_each_property_is_used_or_named() -> None:
@@ -571,7 +571,7 @@ def test_each_property_is_used_or_named() -> None:
     )
     assert read.settings.security.protocol is SecurityProtocol.PLAINTEXT
     assert (read.bootstrap, read.settings.client_id) == ("h:1", "me")
-    assert read.ignored == ("metrics.num.samples",)
+    assert read.ignored_names == ("metrics.num.samples",)
 
 
 def test_a_wrong_value_comes_with_its_property() -> None:

@@ -75,7 +75,9 @@ def test_bad_names_are_refused_with_a_reason(topic_name: str, reason: str) -> No
 
 def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
     image = cluster()
-    first_topic = create(TopicToCreate(name="a", partitions=4, replication_factor=2), image=image)
+    first_topic = create(
+        TopicToCreate(name="a", partition_count=4, replication_factor=2), image=image
+    )
     assert isinstance(first_topic, TopicImage)
     assert [partition.replicas for partition in first_topic.partitions] == [
         (1, 2),
@@ -84,7 +86,7 @@ def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> Non
         (1, 2),
     ]
     assert [partition.leader for partition in first_topic.partitions] == [1, 2, 3, 1]
-    second = create(TopicToCreate(name="b", partitions=1), image=image.with_topic(first_topic))
+    second = create(TopicToCreate(name="b", partition_count=1), image=image.with_topic(first_topic))
     assert isinstance(second, TopicImage)
     assert second.partitions[0].leader == 2
 
@@ -108,8 +110,8 @@ def test_defaults_are_those_of_the_settings() -> None:
         (TopicToCreate(name="orders"), ErrorCode.topic_already_exists),
         (TopicToCreate(name="or_ders.x"), ErrorCode.invalid_topic_exception),
         (TopicToCreate(name="__cluster_metadata"), ErrorCode.invalid_request),
-        (TopicToCreate(name="a", partitions=0), ErrorCode.invalid_partitions),
-        (TopicToCreate(name="a", partitions=-2), ErrorCode.invalid_partitions),
+        (TopicToCreate(name="a", partition_count=0), ErrorCode.invalid_partitions),
+        (TopicToCreate(name="a", partition_count=-2), ErrorCode.invalid_partitions),
         (TopicToCreate(name="a", replication_factor=0), ErrorCode.invalid_replication_factor),
         (TopicToCreate(name="a", replication_factor=4), ErrorCode.invalid_replication_factor),
         (TopicToCreate(name="a", configs={"no.such": "1"}), ErrorCode.invalid_config),
@@ -136,10 +138,12 @@ def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
-    created_topic = create(TopicToCreate(name="a", partitions=3, replication_factor=1), image=image)
+    created_topic = create(
+        TopicToCreate(name="a", partition_count=3, replication_factor=1), image=image
+    )
     assert isinstance(created_topic, TopicImage)
     assert [partition.leader for partition in created_topic.partitions] == [1, 3, 1]
-    wide = create(TopicToCreate(name="a", partitions=2, replication_factor=3), image=image)
+    wide = create(TopicToCreate(name="a", partition_count=2, replication_factor=3), image=image)
     assert isinstance(wide, TopicImage)
     assert [partition.replicas for partition in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
     assert [partition.isr for partition in wide.partitions] == [(1, 3), (3, 1)]
@@ -147,7 +151,9 @@ def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> No
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
     image = cluster(broker(1), broker(2, leaving=True), broker(3))
-    created_topic = create(TopicToCreate(name="a", partitions=3, replication_factor=2), image=image)
+    created_topic = create(
+        TopicToCreate(name="a", partition_count=3, replication_factor=2), image=image
+    )
     assert isinstance(created_topic, TopicImage)
     assert [partition.replicas for partition in created_topic.partitions] == [
         (1, 3),
@@ -199,7 +205,7 @@ def test_a_bad_assignment_is_refused(
     new_topic = TopicToCreate(
         name="a",
         assignments=assignments,
-        partitions=options.get("partitions", -1),
+        partition_count=options.get("partitions", -1),
         replication_factor=options.get("replication_factor", -1),
     )
     assert error_of(create(new_topic)) is error
@@ -207,7 +213,7 @@ def test_a_bad_assignment_is_refused(
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:
     three = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (three.partitions, three.replication_factor) == (50, 3)
+    assert (three.partition_count, three.replication_factor) == (50, 3)
     assert three.configs["min.insync.replicas"] == "2"
     assert three.configs["cleanup.policy"] == "compact"
     topic_of_one_broker = internal_topic(
@@ -245,10 +251,10 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
 
 def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
     offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (offsets.partitions, offsets.replication_factor) == (50, 3)
+    assert (offsets.partition_count, offsets.replication_factor) == (50, 3)
     assert offsets.configs["cleanup.policy"] == "compact"
     states = internal_topic(SHARE_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
-    assert (states.partitions, states.replication_factor) == (50, 3)
+    assert (states.partition_count, states.replication_factor) == (50, 3)
     assert states.configs == {
         "cleanup.policy": "delete",
         "compression.type": "producer",
@@ -450,7 +456,7 @@ def test_too_much_at_once_is_refused_altogether(
     counts: tuple[int, ...], error: ErrorCode, reason: str
 ) -> None:
     topics_or_rejections = create_all(
-        *(TopicToCreate(name=f"t{n}", partitions=p) for n, p in enumerate(counts))
+        *(TopicToCreate(name=f"t{n}", partition_count=p) for n, p in enumerate(counts))
     )
     assert topics_or_rejections == [Rejection(error=error, reason=reason)] * len(counts)
 
@@ -459,12 +465,13 @@ def test_the_most_that_one_request_may_ask_for() -> None:
     assert all(
         isinstance(topic_or_rejection, TopicImage)
         for topic_or_rejection in create_all(
-            TopicToCreate(name="a", partitions=5_000), TopicToCreate(name="b", partitions=4_998)
+            TopicToCreate(name="a", partition_count=5_000),
+            TopicToCreate(name="b", partition_count=4_998),
         )
     )
-    config = TopicToCreate(name="a", partitions=9_998, configs={"retention.ms": "5"})
+    config = TopicToCreate(name="a", partition_count=9_998, configs={"retention.ms": "5"})
     assert isinstance(create_all(config)[0], TopicImage)
-    config = TopicToCreate(name="a", partitions=9_999, configs={"retention.ms": "5"})
+    config = TopicToCreate(name="a", partition_count=9_999, configs={"retention.ms": "5"})
     assert create_all(config) == [Rejection(error=ErrorCode.policy_violation, reason=UNABLE)]
 
 

@@ -661,7 +661,9 @@ def sessions(*states: BrokerState) -> BrokerSessions:
 def test_what_a_heartbeat_leads_to(
     state_before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
 ) -> None:
-    state_after = sessions(state_before).next_state(command, registered_at=10, leads=lambda: leads)
+    state_after = sessions(state_before).next_state(
+        command, registered_at=10, is_leader=lambda: leads
+    )
     assert state_after is expected
     assert state_after.counts_as_fenced == (state_after in (FENCED, GONE))
 
@@ -672,14 +674,14 @@ def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
         heartbeat_command(shut_down=True), LEAVING, now_ms=1, metadata_offset=12
     )
     ask = heartbeat_command(shut_down=True, offset=12)
-    assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
+    assert broker_sessions.next_state(ask, registered_at=1, is_leader=lambda: False) is LEAVING
     broker_sessions.note_heartbeat(
         heartbeat_command(shut_down=True), LEAVING, now_ms=2, metadata_offset=99
     )
     broker_sessions.note_heartbeat(
         heartbeat_command(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12
     )
-    assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is GONE
+    assert broker_sessions.next_state(ask, registered_at=1, is_leader=lambda: False) is GONE
     broker_sessions.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
     assert broker_sessions.state(B1) is FENCED
 

@@ -34,7 +34,7 @@ def member(
         member_id=member_id,
         instance_id=instance,
         topics=frozenset(topics),
-        owned=frozenset(owned),
+        previous_partitions=frozenset(owned),
     )
 
 
@@ -137,7 +137,9 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
         )
         taken_partitions |= still_owned
         members.append(
-            AssignableMember(member_id=f"m{member_number}", topics=topics, owned=still_owned)
+            AssignableMember(
+                member_id=f"m{member_number}", topics=topics, previous_partitions=still_owned
+            )
         )
     target = ASSIGNORS[name](members, PARTITIONS)
     given_out = [partition for partitions in target.values() for partition in partitions]
@@ -186,7 +188,9 @@ def by_looking_at_all(
     if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)
     target = {
-        member.member_id: {partition for partition in member.owned if partition[0] in member.topics}
+        member.member_id: {
+            partition for partition in member.previous_partitions if partition[0] in member.topics
+        }
         for member in members
     }
     takers: dict[uuid.UUID, list[str]] = {}

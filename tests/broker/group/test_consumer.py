@@ -81,7 +81,7 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     still_owned = frozenset(first_reply.assignment)
     assert revocation("a", 2) in driver.effects
     assert driver.require_reply(driver.beat("b", 3)).assignment is None
-    reply = driver.require_reply(driver.beat("a", 2, owned=still_owned))
+    reply = driver.require_reply(driver.beat("a", 2, owned_partitions=still_owned))
     assert (reply.member_epoch, reply.assignment) == (3, None)
     assert timer_cancelled("a", TimerKind.REVOCATION) in driver.effects
     freed = driver.require_reply(driver.beat("b", 3))
@@ -137,7 +137,7 @@ def test_a_member_that_was_fenced_joins_again() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    driver.beat("a", 2, owned=parts("t", 0, 1))
+    driver.beat("a", 2, owned_partitions=parts("t", 0, 1))
     assert driver.require_reply(driver.join("a", "t")).member_epoch == 3
 
 
@@ -148,8 +148,8 @@ def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
         "it may have missed the answer"
     )
     driver.join("b", "t")
-    driver.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
-    driver.beat("a", 2, owned=frozenset(driver.group.members["a"].assigned))
+    driver.beat("a", 2, owned_partitions=parts("t", 0, 1, 2, 3))
+    driver.beat("a", 2, owned_partitions=frozenset(driver.group.members["a"].assigned))
     assert driver.group.members["a"].member_epoch == 3
     refused = driver.join("a", "t")
     assert isinstance(refused, Rejection)
@@ -193,7 +193,7 @@ def test_a_full_heartbeat_gets_a_full_answer() -> None:
             2,
             rebalance_timeout_ms=60_000,
             topic_names=("t",),
-            owned=parts("t", 0, 1, 2, 3),
+            owned_partitions=parts("t", 0, 1, 2, 3),
         )
     )
     assert reply.assignment is not None
@@ -228,7 +228,7 @@ def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
     reply = driver.require_reply(driver.beat("a", 2, topic_names=("u",)))
     assert reply.assignment == ()
     assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    done = driver.require_reply(driver.beat("a", 2, owned=frozenset()))
+    done = driver.require_reply(driver.beat("a", 2, owned_partitions=frozenset()))
     assert frozenset(done.assignment or ()) == parts("u", 0)
     assert done.member_epoch == 3
 
@@ -335,9 +335,9 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2)
-    driver.beat("a", 2, owned=parts("t", 0, 1))
+    driver.beat("a", 2, owned_partitions=parts("t", 0, 1))
     assert driver.group.members["a"].member_epoch == 3
-    assert error(driver.beat("a", epoch, owned=owned)) is expected
+    assert error(driver.beat("a", epoch, owned_partitions=owned)) is expected
 
 
 def test_strangers_are_unknown() -> None:
@@ -412,7 +412,7 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     driver.join("a", "t", instance_id="i")
     driver.join("b", "t")
     driver.beat("a", 2, instance_id="i")
-    driver.beat("a", 2, instance_id="i", owned=parts("t", 0, 1))
+    driver.beat("a", 2, instance_id="i", owned_partitions=parts("t", 0, 1))
     owned_before = frozenset(driver.group.members["a"].assigned)
     reply = driver.require_reply(driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i"))
     assert reply.member_epoch == LEFT_FOR_A_WHILE_EPOCH
@@ -695,7 +695,7 @@ def test_topics_that_the_member_may_not_describe_are_left_out() -> None:
 JOIN = {
     "member_epoch": 0,
     "rebalance_timeout_ms": 1,
-    "owned": frozenset(),
+    "owned_partitions": frozenset(),
     "topic_names": (),
 }
 
@@ -722,7 +722,7 @@ JOIN = {
             {**JOIN, "rebalance_timeout_ms": -1},
             "RebalanceTimeoutMs must be provided in first request.",
         ),
-        ({**JOIN, "owned": None}, "TopicPartitions must be empty when (re-)joining."),
+        ({**JOIN, "owned_partitions": None}, "TopicPartitions must be empty when (re-)joining."),
         (
             {**JOIN, "topic_names": None},
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "

@@ -69,7 +69,7 @@ def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
         assert (synced.error, assigned_indexes(synced)) == (E.none, set())
         assert group_bench.heartbeat(member, generation) is E.none  # it has to wait for ``a``
         still_owned = frozenset((await group_bench.consume("a", 2)).assignment)
-        await group_bench.consume("a", 2, owned=still_owned)
+        await group_bench.consume("a", 2, owned_partitions=still_owned)
         assert group_bench.heartbeat(member, generation) is E.rebalance_in_progress
         second_join = await group_bench.join(member, protocols=PROTOCOLS)
         assert (second_join.leader, second_join.members, second_join.protocol) == ("", (), "range")

@@ -58,7 +58,7 @@ def step(
             partitions=target,
             subscribed=subscribed,
             subscription_changed=changed,
-            owned=owned,
+            owned_partitions=owned,
             owner_of=lambda partition: "other" if partition in partitions_of_others else None,
         ),
     )
@@ -191,7 +191,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_anew(
             assignment_epoch=6,
             partitions=parts(1),
             subscribed=frozenset({T}),
-            owned=owned,
+            owned_partitions=owned,
             owner_of=lambda _: None,
         ),
     )

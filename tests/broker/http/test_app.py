@@ -130,13 +130,13 @@ async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
 
 @pytest.mark.parametrize(("query", "expected"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
 def test_a_number_of_the_query(query: bytes, expected: int) -> None:
-    assert number_of(request(query=query), "n", default=5, least=0, most=9) == expected
+    assert number_of(request(query=query), "n", default=5, minimum=0, maximum=9) == expected
 
 
 @pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
 def test_what_is_no_number_within_bounds_is_refused(query: bytes) -> None:
     with pytest.raises(RefusedError, match="expected a whole number 0 to 9"):
-        number_of(request(query=query), "n", default=5, least=0, most=9)
+        number_of(request(query=query), "n", default=5, minimum=0, maximum=9)
 
 
 async def test_a_refusal_is_an_answer() -> None:

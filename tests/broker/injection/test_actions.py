@@ -160,7 +160,7 @@ async def test_what_lasts_ends_once(
     state = arm(injector, action, point=FaultPoint.NOW)
     await injector.wait_until_struck("f", timeout_ms=100)
     did = "partition ((1,), (2,))"
-    assert (control.actions, len(state.lasting)) == ([did], 1)
+    assert (control.actions, len(state.lasting_effects)) == ([did], 1)
     if by == "release":
         assert injector.release("f") == 1
         assert injector.release("f") == 0
@@ -168,7 +168,7 @@ async def test_what_lasts_ends_once(
         injector.disarm("f")
     await asyncio.sleep(5)
     assert control.actions == [did, f"undo {did}"]
-    assert (state.lasting, state.released) == ([], 1)
+    assert (state.lasting_effects, state.released) == ([], 1)
 
 
 @within(run)
@@ -262,7 +262,7 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: s
     lines.send(3)
     lines.send(4, "2 -> 1")
     assert lines.passed == [4]
-    assert (state.struck, len(state.held), lines.injector.is_armed) == (1, 3, True)
+    assert (state.struck, len(state.held_crossings), lines.injector.is_armed) == (1, 3, True)
     if by == "release":
         assert lines.injector.release("f") == 3
     elif by == "disarming":
@@ -272,7 +272,7 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: s
         assert lines.passed == [4]
     await asyncio.sleep(0.01)
     assert lines.passed == [4, 1, 2, 3]
-    assert (state.held, state.released, lines.injector.is_armed) == ({}, 3, False)
+    assert (state.held_crossings, state.released, lines.injector.is_armed) == ({}, 3, False)
     lines.send(5)
     assert lines.passed[-1] == 5
 
@@ -299,7 +299,7 @@ async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
         lines.send(crossing_number)
     assert passing_rule.matched == 1
     await asyncio.sleep(1)
-    assert (lines.passed, lines.lost, len(hold_rule.held)) == ([1], [2], 1)
+    assert (lines.passed, lines.lost, len(hold_rule.held_crossings)) == ([1], [2], 1)
     lines.injector.release("held")
     await asyncio.sleep(1)
     assert lines.passed == [1, 3]
@@ -370,7 +370,7 @@ async def test_a_limit_of_likely_strikes_counts_strikes() -> None:
     state = armed_rule(Pass(), limit=2, probability=0.5)
     state.matched = 10
     assert not state.is_spent
-    state.begun = 2
+    state.begun_count = 2
     assert state.is_spent
 
 
@@ -379,5 +379,5 @@ async def test_a_rule_that_waits_for_others_to_pass_is_not_spent() -> None:
     state.matched = 1
     assert state.is_spent
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    state.held[future] = HeldCrossing(crossing=crossing_of_armed(), hit=-1)
+    state.held_crossings[future] = HeldCrossing(crossing=crossing_of_armed(), hit_event=-1)
     assert not state.is_spent

@@ -266,14 +266,14 @@ async def test_a_held_crossing_waits_until_released_and_the_rule_holds_on(
         env.tasks.spawn(cross(crossing_number), name=f"cross-{crossing_number}")
     await asyncio.sleep(3_600)
     assert ended == []
-    assert [held.crossing.correlation_id for held in state.held.values()] == [1, 2, 3]
+    assert [held.crossing.correlation_id for held in state.held_crossings.values()] == [1, 2, 3]
     assert injector.release("f") == 3
     await asyncio.sleep(0)
     assert ended == [1, 2, 3]
-    assert (state.struck, state.released, len(state.held)) == (3, 3, 0)
+    assert (state.struck, state.released, len(state.held_crossings)) == (3, 3, 0)
     env.tasks.spawn(cross(4), name="cross-4")
     await asyncio.sleep(1)
-    assert len(state.held) == 1
+    assert len(state.held_crossings) == 1
     assert injector.release("f") == 1
     assert injector.release("f") == 0
 
@@ -324,7 +324,7 @@ async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
     held_crossing.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert len(state.held) == 0
+    assert len(state.held_crossings) == 0
     assert injector.release("f") == 0
 
 
@@ -587,7 +587,7 @@ async def test_reordering_lets_the_next_ones_pass_first(
         assert not isinstance(answer, FaultEffect)
         env.tasks.spawn(late(crossing_number, answer), name="late")
         await asyncio.sleep(0)
-        assert len(state.held) == 1
+        assert len(state.held_crossings) == 1
     await asyncio.sleep(0.1)
     assert order == [2, 3, 1, 5, 6, 4]
     assert (state.matched, state.struck, state.released) == (6, 2, 2)

@@ -25,7 +25,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.errors import ErrorCode
 from txnsim.server.cluster import SimCluster
-from txnsim.server.views.metric_values import late_transactions
+from txnsim.server.views.metric_values import count_late_transactions
 from txnsim.types import TopicPartition
 
 # ``txnsim txns --kip-text``: what the texts have a tool say, at the listener that obeys them and
@@ -286,7 +286,7 @@ async def test_the_tools_tell_it_from_what_hangs(
         assert "It does not hang" in out
         assert "aborts it, even if it was decided to commit" in out
         # Its record is stamped years ago: leaders, who do not know of two-phase commit, count it.
-        assert late_transactions(cluster) == 1
+        assert count_late_transactions(cluster) == 1
         code, out, _ = await run_tool("find-hanging", *where[:2])
         assert (code, len(out.splitlines())) == (0, 1), out
         code, out, _ = await run_tool("find-hanging", "--all")

@@ -10,9 +10,9 @@ from txnsim.log import cleaner
 from txnsim.log.cleaner import (
     PAUSE_RECORDS,
     CleanedTxns,
-    Dirt,
+    DirtyPart,
     clean,
-    dirt_of,
+    dirty_part_of,
     first_uncleanable_offset,
 )
 from txnsim.log.config import LogConfig
@@ -92,8 +92,8 @@ class Compacted(LogDriver):
         self.put(("end of a segment", str(self.log.log_end_offset)))
         self.log.config = _with_roll_bytes(self.log.config, roll_bytes)
 
-    def clean(self, now_ms: int = NOW) -> Dirt | None:
-        dirt = dirt_of(self.log, now_ms)
+    def clean(self, now_ms: int = NOW) -> DirtyPart | None:
+        dirt = dirty_part_of(self.log, now_ms)
         if dirt is not None:
             for _ in clean(self.log, dirt, now_ms):
                 pass
@@ -141,7 +141,7 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     compacted_log.put(*many)
     compacted_log.put(*many[1:], compression=ZSTD)
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     parts_done = 0
     for work in clean(compacted_log.log, dirt, NOW):
@@ -160,7 +160,7 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log.put(*many)
     compacted_log.put(*many[1:])
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     pauses = [*clean(compacted_log.log, dirt, NOW)]
     assert len(pauses) >= 10, "three for each batch in each pass"
@@ -240,7 +240,9 @@ def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirt = Dirt(first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False)
+    dirt = DirtyPart(
+        first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False
+    )
     list(clean(compacted_log.log, dirt, NOW))
     assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
@@ -569,11 +571,11 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.roll()
     compacted_log.log.local.cleaned_until = 99
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     assert dirt.first_dirty_offset == 0
     assert (
-        Dirt(
+        DirtyPart(
             first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
         ).ratio
         == 0.0
@@ -633,7 +635,7 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
         compacted_log.put(("a", str(number)))
         compacted_log.put(("b", str(number)))
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     steps = clean(compacted_log.log, dirt, NOW)
     for _ in range(pauses):
@@ -654,7 +656,7 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     steps = clean(compacted_log.log, dirt, NOW)
     for _ in range(3):
@@ -667,7 +669,7 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
     compacted_log = Compacted()
-    nothing = Dirt(
+    nothing = DirtyPart(
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
     assert list(clean(compacted_log.log, nothing, NOW)) == []
@@ -721,7 +723,7 @@ def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
 
 def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
     compacted_log = two_producers(Rules(half_cleaned_segments_are_indexed=False))
-    dirt = dirt_of(compacted_log.log, NOW)
+    dirt = dirty_part_of(compacted_log.log, NOW)
     assert dirt is not None
     for _ in clean(compacted_log.log, dirt, NOW):
         pass

@@ -9,7 +9,7 @@ from tests.support.logs import NOW, PID, batch, make_log, plain
 from tests.support.markers import append_marker
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended, AppendRejection
-from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.cleaner import clean, dirty_part_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
@@ -324,7 +324,7 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         log.config = msgspec.structs.replace(config, roll_bytes=1)
         append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
-        dirt = dirt_of(log, NOW)
+        dirt = dirty_part_of(log, NOW)
         assert dirt is not None
         for _ in clean(log, dirt, NOW):
             pass

@@ -563,7 +563,7 @@ class ImageIntakeBench:
         self.intake = ImageIntake(
             broker_id=B1,
             fault_points=self.fault_points,
-            current=lambda: self.taken[-1],
+            current_image=lambda: self.taken[-1],
             take_up=self.take_up,
             clock=env.clock,
         )

@@ -216,7 +216,7 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
 async def test_a_broker_that_is_gone_keeps_no_logs(peer_bench: PeerBench) -> None:
     peer_bench.load(records=[10] * 20)
     peer_bench.load(records=[1])
-    waiting_log = weakref.ref(peer_bench.loading._waiting[0])
+    waiting_log = weakref.ref(peer_bench.loading._waiting_loads[0])
     peer_bench.loading.stop()
     assert waiting_log() is None
     await asyncio.sleep(0.001)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txnsim.log.answers import Appended
-from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.cleaner import clean, dirty_part_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_coordinator
 from txnsim.log.partition_log import PartitionLog
@@ -57,7 +57,7 @@ def write(log: PartitionLog, record: TxnRecord, now_ms: int) -> bytes:
 
 
 def clean_up(log: PartitionLog, now_ms: int) -> bool:
-    dirt = dirt_of(log, now_ms)
+    dirt = dirty_part_of(log, now_ms)
     if dirt is None:
         return False
     for _ in clean(log, dirt, now_ms):

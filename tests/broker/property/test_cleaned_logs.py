@@ -22,7 +22,7 @@ from txnsim.group.records import (
 )
 from txnsim.group.shard import GroupShard
 from txnsim.log.answers import Appended, LogRead
-from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.cleaner import clean, dirty_part_of
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
@@ -142,7 +142,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        dirt = dirt_of(self.log, self.now)
+        dirt = dirty_part_of(self.log, self.now)
         if dirt is None:
             return
         records_before = self.read(COMMITTED)
@@ -157,7 +157,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         assert [record for record in below if record.value is not None] == self.expected(
             dirt.end_offset
         )
-        assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
+        assert dirty_part_of(self.log, self.now) is None, "a second round finds nothing"
 
     def expected(self, end: int) -> list[Written]:
         """Of each key below ``end`` the last committed record, where it has a value."""
@@ -384,7 +384,7 @@ class Twins:
 
     def clean(self) -> None:
         """Clean one of them, as far as it is dirty."""
-        dirt = dirt_of(self.cleaned, self.now_ms)
+        dirt = dirty_part_of(self.cleaned, self.now_ms)
         if dirt is not None:
             for _ in clean(self.cleaned, dirt, self.now_ms):
                 pass

@@ -452,7 +452,7 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
-    cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partitions=5)
+    cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partition_count=5)
     first_reader, second = Reader(cache), Reader(cache)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
@@ -465,7 +465,7 @@ def test_sessions_are_bounded_by_what_they_hold() -> None:
 
 def test_a_session_that_grows_over_the_bound_ends() -> None:
     cache = FetchSessions(
-        slot_count=1000, draw_number=in_turn(), partitions=LARGE_SESSION_PARTITIONS + 1
+        slot_count=1000, draw_number=in_turn(), partition_count=LARGE_SESSION_PARTITIONS + 1
     )
     reader = Reader(cache)
     reader.fetch(*(("t", partition_number) for partition_number in range(LARGE_SESSION_PARTITIONS)))

@@ -376,7 +376,7 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
         for topic_number in range(5):
             created = cluster.sim.metadata.create_topic(
-                TopicToCreate(name=f"t{topic_number}", partitions=3, replication_factor=3)
+                TopicToCreate(name=f"t{topic_number}", partition_count=3, replication_factor=3)
             )
             assert isinstance(created, TopicImage)
             await asyncio.sleep(0.001)

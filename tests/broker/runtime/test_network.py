@@ -400,9 +400,9 @@ async def test_who_has_given_up_hears_nothing_more() -> None:
 
 async def test_the_end_of_an_unheard_call_is_not_reported() -> None:
     call = make()
-    call.sent = 3
+    call.send_event = 3
     copy = call.copy_without_answer(is_copy=True)
-    assert (copy.is_copy, copy.is_awaited, copy.sent) == (True, False, 3)
+    assert (copy.is_copy, copy.is_awaited, copy.send_event) == (True, False, 3)
     copy.succeed("of the copy")
     copy.fail(PeerTimeoutError("of the copy"))
     assert call.is_awaited

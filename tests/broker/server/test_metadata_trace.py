@@ -56,7 +56,7 @@ def test_a_partition_that_begins_without_a_running_leader_is_told() -> None:
     async def story(cluster: VirtualCluster) -> None:
         victim = cluster.leader(WHERE)
         await cluster.sim.kill_broker(victim)  # the controller has not noticed yet
-        late_topic = TopicToCreate(name="late", partitions=6, replication_factor=1)
+        late_topic = TopicToCreate(name="late", partition_count=6, replication_factor=1)
         cluster.sim.metadata.create_topic(late_topic)
         assert {data["leader"] for _, data in told(cluster)} == {victim}
 

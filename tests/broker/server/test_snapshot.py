@@ -434,7 +434,7 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
 ) -> None:
     sim = cluster.sim
     topic_before = create(
-        sim, "kept", partitions=2, replication_factor=3, configs={"cleanup.policy": "compact"}
+        sim, "kept", partition_count=2, replication_factor=3, configs={"cleanup.policy": "compact"}
     )
     snapshot = sim.snapshot()
     create(sim, "later")
@@ -466,7 +466,7 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
         with pytest.raises(ClientError):
             await late_send
         await producer.close()
-        assert sim.injector.rules()[0].held
+        assert sim.injector.rules()[0].held_crossings
         await sim.reset(snapshot)
         assert sim.injector.rules() == ()
         assert await values(app, "orders") == []
@@ -619,7 +619,7 @@ async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCl
     expected_files = log_dir_of(cluster.sim, BrokerId(1))
     steps = LogDirsCut.of_cluster(cluster.sim, [BrokerId(1)]).files_in_steps(BrokerId(1))
     cluster.sim.metadata.create_topic(
-        TopicToCreate(name="later", partitions=1, replication_factor=1, configs={})
+        TopicToCreate(name="later", partition_count=1, replication_factor=1, configs={})
     )
     count = 0
     while True:

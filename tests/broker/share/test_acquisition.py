@@ -16,7 +16,7 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._acquisition import acquire
-from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight import InFlightBatches
 from txnsim.share.commands import (
     AbortedRange,
     Acquire,
@@ -148,7 +148,7 @@ def test_nothing_is_acquired_before_it_is_loaded() -> None:
 
 
 def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> None:
-    records = InFlight()
+    records = InFlightBatches()
     records.end_offset = 3
     command = Acquire(
         member_id="a",

@@ -18,12 +18,12 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import LATEST_RULES, Rules
-from txnsim.share._in_flight import InFlight, OffsetGap
+from txnsim.share._in_flight import InFlightBatches, OffsetGap
 from txnsim.share.commands import SharePartitionSettings
 
 
 def test_nothing_is_in_flight() -> None:
-    records = InFlight()
+    records = InFlightBatches()
     records.find_next = True
     assert records.next_fetch_offset() == 0
     assert not records.find_next
@@ -45,7 +45,7 @@ def test_nothing_is_in_flight() -> None:
 def test_a_gap_is_shortened_as_far_as_it_reaches(
     gap: OffsetGap | None, offset: int, gap_after: OffsetGap | None
 ) -> None:
-    records = InFlight()
+    records = InFlightBatches()
     records.end_offset, records.gap = 9, gap
     records.move_gap(offset)
     assert records.gap == gap_after
@@ -58,7 +58,7 @@ def test_a_gap_is_shortened_as_far_as_it_reaches(
 def test_a_log_start_moves_a_gap_that_begins_below_it(
     offset: int, moves_gap: bool, start_after: int
 ) -> None:
-    records = InFlight()
+    records = InFlightBatches()
     records.start_offset, records.end_offset, records.gap = 3, 9, OffsetGap(3, 9)
     records.move_log_start(offset, moves_gap=moves_gap)
     assert records.gap is not None

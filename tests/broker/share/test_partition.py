@@ -64,7 +64,7 @@ def test_it_is_loaded_once() -> None:
     assert partition.load(ShareState(key=KEY, state_epoch=2), 40, SETTINGS) == ()
     assert partition.start_loading() is None
     assert offsets(partition) == (40, 40, 40, 0)
-    assert (partition.state_epoch, partition.in_flight_count, partition.in_flight_batches) == (
+    assert (partition.state_epoch, partition.in_flight_count, partition.in_flight_batch_count) == (
         *(2, 0, 0),
     )
     assert partition.next_lock_deadline_ms() is None
@@ -73,7 +73,7 @@ def test_it_is_loaded_once() -> None:
 def test_it_is_loaded_with_records() -> None:
     partition = load_partition("5-9 2 1", "10-14 0 3", "20-24 4 5", start=5)
     assert offsets(partition) == (10, 24, 10, 5)
-    assert (partition.in_flight_count, partition.in_flight_batches) == (15, 2)
+    assert (partition.in_flight_count, partition.in_flight_batch_count) == (15, 2)
 
 
 def test_all_that_it_is_loaded_with_is_complete() -> None:

@@ -386,7 +386,7 @@ class Walk:
         elif first_record.is_complete:
             self.start = max(self.start, min(open_offsets))
         self.met[f"gap {has_gap}, start moved {self.start > start_before}"] += 1
-        if not self.partition.in_flight_batches:
+        if not self.partition.in_flight_batch_count:
             self.records.clear()
         self.records = {
             offset: record

@@ -301,7 +301,7 @@ def test_a_topic_costs_the_same_beside_few_and_beside_many(name: str) -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
         def create(names: list[str]) -> None:
             new_topics = [
-                TopicToCreate(name=name, partitions=1, replication_factor=3) for name in names
+                TopicToCreate(name=name, partition_count=1, replication_factor=3) for name in names
             ]
             created_topics = cluster.sim.metadata.create_topics(new_topics)
             assert all(isinstance(created_topic, TopicImage) for created_topic in created_topics)

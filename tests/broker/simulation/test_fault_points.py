@@ -170,7 +170,7 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
                 break
         # The answer is on its way; with another topic to follow, the follower asks again.
         created_topic = cluster.sim.metadata.create_topic(
-            TopicToCreate(name="another", partitions=3, replication_factor=3)
+            TopicToCreate(name="another", partition_count=3, replication_factor=3)
         )
         assert isinstance(created_topic, TopicImage)
         await cluster.wait_until_struck()

@@ -137,14 +137,14 @@ def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned(
     arguments = ([decision(50)], [marker(0), marker(50)])
     states = states_by_decision(audited(*arguments))
     assert states == {50: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    cleaned = LogReach(since_ms=4_000, why="cleaned")
+    cleaned = LogReach(since_ms=4_000, reason="cleaned")
     verdicts = audited(*arguments, coordinator_reach=cleaned)
     (unknown,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
-    assert (unknown.decision, unknown.why) == (None, "cleaned")
+    assert (unknown.decision, unknown.reason) == (None, "cleaned")
 
 
 def test_what_retention_took_is_unknown() -> None:
-    reach = LogReach(since_ms=5_000, why="retention")
+    reach = LogReach(since_ms=5_000, reason="retention")
     decisions = [decision(0), decision(80), decision(90)]
     verdicts = audited(decisions, [marker(90)], partition_reach=reach)
     assert states_by_decision(verdicts) == {
@@ -156,13 +156,13 @@ def test_what_retention_took_is_unknown() -> None:
 
 def test_a_partition_without_a_log_is_unknown() -> None:
     (verdict,) = audited([decision(0)], [], partition_reach=LogReach.absent("no replica"))
-    assert (verdict.state, verdict.why) == (AuditState.UNKNOWN, "no replica")
+    assert (verdict.state, verdict.reason) == (AuditState.UNKNOWN, "no replica")
 
 
 def test_a_copy_that_ends_before_the_completion_is_recent() -> None:
     (verdict,) = audited([decision(9)], [], partition_reach=LogReach(until_ms=905))
     assert verdict.state is AuditState.UNKNOWN
-    assert verdict.why.startswith("recent")
+    assert verdict.reason.startswith("recent")
 
 
 @pytest.mark.parametrize("lag_ms", [-90_000, 0, 90_000])
@@ -179,7 +179,7 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
 
 
 def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
-    gap = LogReach(since_ms=10**9, why="a gap")
+    gap = LogReach(since_ms=10**9, reason="a gap")
     decided, lone = decision(50), marker(90)
     verdicts = audited([decided], [lone])
     verdicts += audited([decided], []) + audited([], [lone])
@@ -196,7 +196,7 @@ def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
             for verdict in verdicts
         ]
         assert final[0] is verdicts[0]
-        assert [(verdict.state, verdict.why) for verdict in final[1:]] == [
+        assert [(verdict.state, verdict.reason) for verdict in final[1:]] == [
             (AuditState.UNKNOWN, "a gap") if has_gap else (state, "")
             for state, has_gap in zip(missing, (partition_gap, coordinator_gap), strict=True)
         ]
@@ -300,18 +300,18 @@ def final_verdict(verdict: AuditVerdict, reach: LogReach) -> AuditVerdict:
 def test_a_gap_that_is_found_later_makes_a_missing_counterpart_unknown() -> None:
     (unmarked,) = audited([decision(5)], [])
     (lone,) = audited([], [marker(5)])
-    later_gap = LogReach(since_ms=100 * STEP_MS, why="compacted")
+    later_gap = LogReach(since_ms=100 * STEP_MS, reason="compacted")
     for verdict in (unmarked, lone):
         final = final_verdict(verdict, later_gap)
-        assert (final.state, final.why) == (AuditState.UNKNOWN, "compacted")
+        assert (final.state, final.reason) == (AuditState.UNKNOWN, "compacted")
         assert (final.decision, final.markers) == (verdict.decision, verdict.markers)
         assert final_verdict(verdict, WHOLE) == verdict
-        earlier_gap = LogReach(since_ms=-100 * STEP_MS - SKEW_MS, why="compacted")
+        earlier_gap = LogReach(since_ms=-100 * STEP_MS - SKEW_MS, reason="compacted")
         assert final_verdict(verdict, earlier_gap) == verdict
 
 
 def test_what_was_seen_is_no_less_seen_for_a_later_gap() -> None:
     (agreed,) = audited([decision(5)], [marker(5)])
-    later_gap = LogReach(since_ms=100 * STEP_MS, why="compacted")
+    later_gap = LogReach(since_ms=100 * STEP_MS, reason="compacted")
     assert agreed.state is AuditState.AGREES
     assert final_verdict(agreed, later_gap) is agreed

@@ -175,7 +175,7 @@ def test_a_replica_that_differs_adds_what_the_leading_one_does_not_have() -> Non
 
 def test_findings_stand_in_the_order_of_their_decisions_or_markers() -> None:
     builder = ReportBuilder()
-    assert not builder.count_verdict(AuditVerdict(state=AuditState.UNKNOWN, why="retention"))
+    assert not builder.count_verdict(AuditVerdict(state=AuditState.UNKNOWN, reason="retention"))
     early_marker = msgspec.structs.replace(ABORT_MARKER, at_ms=10)
     builder.add(finding(AuditState.NO_MARKER))
     builder.add(finding(AuditState.WITHOUT_DECISION, early_marker, decision=None))

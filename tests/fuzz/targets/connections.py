@@ -164,7 +164,9 @@ class _AttackedCluster:
             ("stamped", {"message.timestamp.type": "LogAppendTime"}),
         ):
             self.cluster.metadata.create_topic(
-                TopicToCreate(name=topic_name, partitions=1, replication_factor=1, configs=config)
+                TopicToCreate(
+                    name=topic_name, partition_count=1, replication_factor=1, configs=config
+                )
             )
         host, port = self.cluster.bootstrap.rsplit(":", 1)
         self.address = (host, int(port))

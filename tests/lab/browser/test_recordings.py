@@ -148,9 +148,9 @@ DRAW: Final = """async (view, at) => {
   for (let n = 0; n < 3; n += 1) await frame();
 }"""
 TAPE: Final = """(at, lso) => {
-  const { far, cells, earlier } = __page["tape.js"].tapeOf("t-0", at, { lso });
+  const { far, cells, earlierCount } = __page["tape.js"].tapeOf("t-0", at, { lso });
   const placed = cells.map(({ i, first }) => [i, first]);
-  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlier };
+  return { far: far && [far.cell.first, far.cell.how, far.between], cells: placed, earlierCount };
 }"""
 
 
@@ -210,7 +210,7 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)
     assert parsed < 1_000
     assert [first_offset for _, first_offset in tape["cells"]] == list(range(LONG - 60, LONG))
-    assert (tape["far"], tape["earlier"]) == ([2, "open", LONG - 3 - 60], 2)
+    assert (tape["far"], tape["earlierCount"]) == ([2, "open", LONG - 3 - 60], 2)
 
 
 def test_what_an_old_leader_writes_or_cuts_off_is_not_on_the_tape_of_the_new_one(

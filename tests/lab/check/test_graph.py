@@ -6,7 +6,7 @@ from txnsim_lab.check.observations import Isolation
 
 
 def pairs(edges: tuple[Edge, ...]) -> list[tuple[str, str]]:
-    return [(edge.earlier, edge.later) for edge in edges]
+    return [(edge.earlier_label, edge.later_label) for edge in edges]
 
 
 def test_the_last_write_of_a_key_is_the_version_that_counts() -> None:

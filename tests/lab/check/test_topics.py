@@ -9,14 +9,20 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check._topics import deleted_topics, with_distinct_topics
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
-from txnsim_lab.check.observations import Described, OnPartition, Outcome, Position, PositionsRead
+from txnsim_lab.check.observations import (
+    Described,
+    Outcome,
+    PartitionObservation,
+    Position,
+    PositionsRead,
+)
 
 
 def topics(history: History) -> list[str]:
     return [
         observation.topic
         for observation in with_distinct_topics(history)
-        if isinstance(observation, OnPartition)
+        if isinstance(observation, PartitionObservation)
     ]
 
 

@@ -35,7 +35,7 @@ def test_a_quiet_network_leaves_no_anomaly_in_any_of_them() -> None:
     for exploration in explorations().values():
         quiet = replay(exploration, ())
         assert quiet.way == ()
-        assert quiet.played.findings == (), exploration.name
+        assert quiet.played_run.findings == (), exploration.name
         assert len(quiet.steps) > 5
 
 
@@ -45,7 +45,7 @@ def test_one_death_hangs_a_commit_of_4_3_and_the_way_repeats_it() -> None:
     assert [deviation.option_name for deviation in found.way] == ["begins: broker 2 dies"]
     assert [found.steps[index] for index in found.deviating_steps] == ["begins: broker 2 dies"]
     again = replay(find("broker-dies"), found.way)
-    assert again.played.kinds == found.kinds
+    assert again.played_run.kinds == found.kinds
     assert again.steps == found.steps
 
 
@@ -66,8 +66,8 @@ def test_a_search_without_a_limit_is_complete_and_counts_each_state_once() -> No
     exploration = changed(find("positions"), bounds={"disturbances": 0})
     result = search(exploration)
     assert result.is_complete
-    assert (result.broken, result.cut, result.found) == (0, 0, ())
-    twice = search(exploration, lanes=2)
+    assert (result.broken, result.cut, result.found_ends) == (0, 0, ())
+    twice = search(exploration, lane_count=2)
     assert twice.is_complete
     assert twice.states >= result.states > 1
 

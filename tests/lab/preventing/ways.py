@@ -124,7 +124,7 @@ def play_both(way_switch: WaySwitch) -> WayResult:
         assert not failures, "switches have no plug-ins"
         if side is Side.A and replayed.way != way:
             raise RuntimeError(f"{way_switch.exploration} does not go that way: {replayed.way}")
-        kinds.append(tuple(sorted({kind_of(finding) for finding in replayed.played.findings})))
+        kinds.append(tuple(sorted({kind_of(finding) for finding in replayed.played_run.findings})))
     return WayResult(
         exploration=way_switch.exploration,
         way=way_switch.way,

@@ -67,7 +67,9 @@ def page_plugins(tmp_path: Path) -> list[Path]:
 
 def test_the_death_of_a_broker_hangs_a_commit_of_4_3_alone() -> None:
     designs = designs_of("4.3", "4.3,leaderless_partitions_keep_markers=on")
-    pair = exploration_pair("broker-dies", designs, lanes=1, deviations_max=1, seconds_max=None)
+    pair = exploration_pair(
+        "broker-dies", designs, lane_count=1, deviations_max=1, seconds_max=None
+    )
     assert set(pair.a.sightings) - set(pair.b.sightings) == {STUCK}
     sighting = pair.a.sightings[STUCK]
     assert sighting.deviations == 1
@@ -82,7 +84,7 @@ def kinds_on_way(way: str, design: str) -> set[str]:
         "stale-coordinator", read_way(way), designs_of("4.4", design), Side.B
     )
     assert failures == ()
-    return {kind_of(finding) for finding in replayed.played.findings}
+    return {kind_of(finding) for finding in replayed.played_run.findings}
 
 
 def test_both_plug_ins_of_the_page_cure_the_commit_that_is_refused(
@@ -104,7 +106,7 @@ def test_a_commit_that_meets_a_prepared_one_is_cured_by_the_check_alone(
 def test_a_search_tells_errors_apart() -> None:
     designs = designs_of("4.4", "empty_commits_are_ended=on")
     pair = exploration_pair(
-        "stale-coordinator", designs, lanes=1, deviations_max=1, seconds_max=None
+        "stale-coordinator", designs, lane_count=1, deviations_max=1, seconds_max=None
     )
     assert pair.a.sightings.keys() == {WRONG_STATE, "false-fencing (PRODUCER_FENCED)"}
     assert pair.b.sightings.keys() == {"false-fencing (PRODUCER_FENCED)"}
@@ -116,7 +118,7 @@ def test_a_switch_does_what_the_plug_in_of_the_page_does(page_plugins: list[Path
         play_way("stale-coordinator", read_way(PREPARED), designs, side)[0] for side in Side
     )
     assert by_switch.steps == by_plugin.steps
-    assert by_switch.played.digest == by_plugin.played.digest
+    assert by_switch.played_run.digest == by_plugin.played_run.digest
 
 
 def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_reading_to_the_high_watermark_alone_commits_what_was_refused(tmp_path: 
     plugin.write_text(plugin_text)
     designs = designs_of("4.4", str(plugin))
     kinds = [
-        {kind_of(finding) for finding in replayed.played.findings}
+        {kind_of(finding) for finding in replayed.played_run.findings}
         for side in Side
         for replayed, _ in [play_way("late-high-watermark", read_way(BEHIND), designs, side)]
     ]
@@ -206,7 +208,9 @@ def test_a_match_without_time_is_not_complete() -> None:
 
 def test_a_search_is_compared_as_far_as_both_sides_have_come() -> None:
     designs = designs_of("4.3", "4.3,leaderless_partitions_keep_markers=on")
-    pair = exploration_pair("broker-dies", designs, lanes=1, deviations_max=1, seconds_max=0.0001)
+    pair = exploration_pair(
+        "broker-dies", designs, lane_count=1, deviations_max=1, seconds_max=0.0001
+    )
     assert pair.a.sightings == pair.b.sightings == {}, "a search without time proves no cure"
     assert not pair.a.is_complete
     assert "nothing is compared" in pair.a.remark

@@ -279,15 +279,17 @@ def without_cpu_time(rows_found: list[SeedRow]) -> list[SeedRow]:
 
 @pytest.mark.costly
 def test_several_processes_come_to_the_same() -> None:
-    rows_of_one_process = without_cpu_time([*rows(SEEDS, SimulationOptions(), jobs=1)])
-    assert rows_of_one_process == without_cpu_time([*rows(SEEDS, SimulationOptions(), jobs=2)])
+    rows_of_one_process = without_cpu_time([*rows(SEEDS, SimulationOptions(), process_count=1)])
+    assert rows_of_one_process == without_cpu_time(
+        [*rows(SEEDS, SimulationOptions(), process_count=2)]
+    )
     assert [row.seed for row in rows_of_one_process] == [*SEEDS]
 
 
 @pytest.mark.costly
 def test_no_more_is_begun_once_it_is_time() -> None:
     rows_found: list[SeedRow] = []
-    for row in rows(SEEDS, SimulationOptions(), jobs=1, goes_on=lambda: not rows_found):
+    for row in rows(SEEDS, SimulationOptions(), process_count=1, goes_on=lambda: not rows_found):
         rows_found.append(row)
     assert len(rows_found) == 1
 
@@ -328,7 +330,7 @@ def test_a_tally_says_what_was_not_exercised() -> None:
 @pytest.mark.costly
 def test_hashes_of_strings_repeat_in_other_processes() -> None:
     words: Any = ["orders", "payments"]
-    hashes = [*in_pool(hash, words, jobs=1)]
+    hashes = [*in_pool(hash, words, process_count=1)]
     program = f"print(*map(hash, {words}))"
     process = subprocess.run(
         [sys.executable, "-c", program],
@@ -419,7 +421,7 @@ def test_what_a_finding_does_not_need_is_left_out() -> None:
 
 def test_it_stops_after_so_many_tries() -> None:
     small = shrink(leaderless_plan(), KINDS, tries_max=1)
-    assert small.tries == 1
+    assert small.try_count == 1
     assert small.plan.size >= 9
 
 

@@ -251,7 +251,7 @@ def test_a_coroutine_of_the_users_takes_part() -> None:
     assert played.kinds == ()
     assert b'"value":"order"' in played.history
     assert played.cells == {CoverageCell("", "workload", "NONE"): 1}
-    assert played.guest_commits == 1
+    assert played.guest_commit_count == 1
 
 
 def test_what_it_asserts_is_a_finding() -> None:
@@ -268,7 +268,7 @@ def test_what_its_library_raises_ends_it_and_is_no_finding(name: str, error: str
     played = play(with_workload(name))
     assert played.kinds == ()
     assert played.cells == {CoverageCell("", "workload", error): 1}
-    assert played.guest_commits == 0
+    assert played.guest_commit_count == 0
 
 
 def test_a_workload_that_is_not_there_is_refused() -> None:

@@ -175,7 +175,7 @@ def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
         known_entries = [dict(owned.entries) for owned in homes]
         forget_a_transaction(cluster)
         for owned, entries in zip(homes, known_entries, strict=True):
-            owned.withdrawn.update(entries)
+            owned.withdrawn_transitions.update(entries)
         assert violations(cluster.sim) == []
 
     run_cluster(main)

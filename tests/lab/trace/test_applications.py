@@ -191,5 +191,5 @@ def test_a_foreign_client_is_known_by_its_requests() -> None:
 def test_what_is_forgotten_is_not_settled() -> None:
     told = applications(*PRODUCED, asked(2, "commit"))
     told.forget(3)
-    assert told.asked == {}
+    assert told.asked_ends == {}
     assert all(not application.records for application in told.applications.values())

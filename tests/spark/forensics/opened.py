@@ -59,7 +59,7 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
     """One partition of coordinators, with this entry, or with none."""
     entries = [] if newest is None else [CoordinatorEntry(newest=newest, decision=decision)]
-    return coordinators_of(entries, forgotten={}, partitions_on_disk=[0])
+    return coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0])
 
 
 def ends(

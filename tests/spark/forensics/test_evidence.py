@@ -56,7 +56,9 @@ FACTS = msgspec.structs.replace(
 )
 EMPTY = TxnRecord(log_partition=1, offset=0, transactional_id="a", state="Empty", producer_id=7)
 """``a`` belongs to partition 1 of 2."""
-KNOWN = coordinators_of([CoordinatorEntry(newest=EMPTY)], forgotten={}, partitions_on_disk=[0, 1])
+KNOWN = coordinators_of(
+    [CoordinatorEntry(newest=EMPTY)], forgotten_producers={}, partitions_on_disk=[0, 1]
+)
 
 
 def evidence_for(facts: ReplicaBasis = FACTS, coordinators: Coordinators = KNOWN) -> Evidence:
@@ -197,7 +199,7 @@ def test_damage_weighs_more_than_what_is_missing() -> None:
 
 def known_coordinators(entry: bool = True, **values: object) -> Coordinators:
     entries = [CoordinatorEntry(newest=EMPTY)] if entry else []
-    all_coordinators = coordinators_of(entries, forgotten={}, partitions_on_disk=[0, 1])
+    all_coordinators = coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0, 1])
     return msgspec.structs.replace(all_coordinators, **values)
 
 
@@ -455,7 +457,7 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
             next_producer_id=9,
         )
     )
-    coordinators = coordinators_of([entry], forgotten={}, partitions_on_disk=[0])
+    coordinators = coordinators_of([entry], forgotten_producers={}, partitions_on_disk=[0])
     assert coordinators.by_producer == {8: entry}
     assert coordinators.by_other_id == {7: entry, 9: entry}
     assert coordinators.owing == (entry,)
@@ -488,7 +490,9 @@ def test_what_is_missing_is_said() -> None:
     )
     assert Coordinators(partition_count=3).is_complete
     assert Coordinators(partition_count=3).gap == ""
-    lacking = coordinators_of([], forgotten={}, partitions_on_disk=[0, 3], damaged=[3])
+    lacking = coordinators_of(
+        [], forgotten_producers={}, partitions_on_disk=[0, 3], damaged_partitions=[3]
+    )
     assert (lacking.missing, lacking.damaged) == ((1, 2), frozenset({3}))
 
 
@@ -560,7 +564,7 @@ STATE = {
     )
     for partition in range(3)
 }
-GUESSED = coordinators_of([], forgotten={}, partitions_on_disk=[0])
+GUESSED = coordinators_of([], forgotten_producers={}, partitions_on_disk=[0])
 """One partition was there, so one is thought to exist."""
 
 

@@ -93,7 +93,7 @@ ROTATED = TxnRecord(
 )
 GONE_ON = coordinators_of(
     [CoordinatorEntry(newest=record("Ongoing", ELSEWHERE, epoch=6))],
-    forgotten={},
+    forgotten_producers={},
     partitions_on_disk=[0],
     decisions={
         7: [
@@ -105,9 +105,9 @@ GONE_ON = coordinators_of(
 )
 CUT_OFF = coordinators_of(
     [CoordinatorEntry(newest=record("Ongoing", HERE))],
-    forgotten={},
+    forgotten_producers={},
     partitions_on_disk=[0],
-    damaged=[0],
+    damaged_partitions=[0],
 )
 DECIDED, UNKNOWN = OpenTxnStatus.DECIDED, OpenTxnStatus.UNKNOWN
 CASES = {
@@ -115,7 +115,7 @@ CASES = {
         NOBODY, Reason.NO_ENTRY, "no coordinator knows producer id 7", "unknown"
     ),
     "the id is forgotten": Case(
-        coordinators_of([], forgotten={7: "app"}, partitions_on_disk=[0]),
+        coordinators_of([], forgotten_producers={7: "app"}, partitions_on_disk=[0]),
         *(Reason.FORGOTTEN, "its coordinator has forgotten transactional id app", "unknown"),
     ),
     "the id goes on under another producer id": Case(
@@ -187,7 +187,7 @@ CASES = {
         *(None, UNKNOWN),
     ),
     "a log of coordinators is missing": Case(
-        coordinators_of([], forgotten={}, partitions_on_disk=[1]),
+        coordinators_of([], forgotten_producers={}, partitions_on_disk=[1]),
         Reason.LOG_MISSING,
         "the directories lack __transaction_state, partition 0",
         *(None, UNKNOWN),

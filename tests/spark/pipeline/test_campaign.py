@@ -86,7 +86,7 @@ def test_a_hundred_seeds_on_spark_are_what_this_machine_plays(
     violation_rows = [row for row in table.to_pylist() if row["verdict"] == FOUND_VERDICT]
     assert [row["seed"] for row in violation_rows if not row["causes"]] == []
     local = CampaignFolder(tmp_path / "local", SimulationOptions())
-    play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
+    play_here, _ = on_this_machine(SimulationOptions(), process_count=2, cpu_s=LIMIT_S)
     [*local.write_rows([ALIKE], play_here([ALIKE]))]
     assert without_machine(local.read_table()).equals(
         without_machine(table.slice(0, len(ALIKE))), check_metadata=True
@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_costs_no_seed_and_doubles_none(
     printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
     assert printed == f"{len(ALIKE)}\n"
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
-    play_here, _ = on_this_machine(SimulationOptions(), jobs=2, cpu_s=LIMIT_S)
+    play_here, _ = on_this_machine(SimulationOptions(), process_count=2, cpu_s=LIMIT_S)
     local = CampaignFolder(tmp_path / "local", SimulationOptions())
     [*local.write_rows([ALIKE], play_here([ALIKE]))]
     assert without_machine(CampaignFolder(out, SimulationOptions()).read_table()).equals(

@@ -68,7 +68,7 @@ def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) ->
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("7\n")
-    (broken,) = read_log_dir(tmp_path).broken
+    (broken,) = read_log_dir(tmp_path).broken_rules
     assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.FileName.HIGH_WATERMARKS)
 
 

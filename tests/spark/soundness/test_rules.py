@@ -30,7 +30,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.soundness._producer_rules import ProducerStates, Row
 from txnsim_spark.soundness._segment_parts import SegmentPart
-from txnsim_spark.soundness._segment_walk import epoch_at, examine, with_continuation_column
+from txnsim_spark.soundness._segment_walk import epoch_and_end_at, examine, with_continuation_column
 from txnsim_spark.soundness._stored_file_rules import judge_aborted, judge_snapshot
 from txnsim_spark.soundness.violations import (
     MEANINGS,
@@ -233,7 +233,7 @@ def test_a_marker_that_cannot_be_read_is_told(tmp_path: Path, batches: list[byte
     marker = bytearray(batches[2])
     marker[66:70] = b"\xff\xff\xff\xff"  # the key's version
     segment_part = examine(facts(tmp_path), segment(tmp_path, b"".join(batches[:2]) + marker))
-    assert {violation.rule for violation in segment_part.broken} == {
+    assert {violation.rule for violation in segment_part.broken_rules} == {
         Invariant.CRC,
         Invariant.UNREADABLE_MARKER,
     }
@@ -253,7 +253,7 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
     for _ in range(SAME_FINDINGS_MAX + 7):
         driver.append(plain())
     broken = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
-    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken
+    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken_rules
     assert len(violations) == SAME_FINDINGS_MAX + 1
     assert violations[-1].found == "7 more of these"
 
@@ -273,9 +273,9 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
     epochs = ((0, 5), (3, 9))
-    assert epoch_at(epochs, 4)[0] == -1
-    assert epoch_at(epochs, 5) == (0, 9)
-    assert epoch_at(epochs, 9)[0] == 3
+    assert epoch_and_end_at(epochs, 4)[0] == -1
+    assert epoch_and_end_at(epochs, 5) == (0, 9)
+    assert epoch_and_end_at(epochs, 9)[0] == 3
 
 
 # Snapshots and indexes of aborted transactions against the log.

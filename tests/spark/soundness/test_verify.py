@@ -24,7 +24,7 @@ def test_each_segment_has_a_task_when_a_task_takes_no_more(log_dir: Path) -> Non
     planned = plan([log_dir], task_bytes=1)
     assert (planned.replica_count, planned.segment_count) == (2, 10)
     assert [len(task) for task in planned.tasks] == [1] * 10
-    assert planned.bytes == sum(path.stat().st_size for path in log_dir.rglob("*.log"))
+    assert planned.total_bytes == sum(path.stat().st_size for path in log_dir.rglob("*.log"))
 
 
 def test_there_is_more_than_one_task_for_little_work(log_dir: Path) -> None:

@@ -11,7 +11,7 @@ from txnsim_spark.soundness._replica_facts import LogDirFacts, ReplicaFacts, rep
 def facts(log_dir: Path, *, topic: str = "orders") -> ReplicaFacts:
     """Return the facts of a broker that stopped in order and has noted nothing."""
     log_dir_facts = LogDirFacts(
-        is_clean=True, high_watermarks={}, recovery_points=None, log_starts={}, cleaned={}
+        is_clean=True, high_watermarks={}, recovery_points=None, log_starts={}, cleaned_offsets={}
     )
     path = str(log_dir / f"{topic}-0")
     where = Replica(log_dir=str(log_dir), broker=1, topic=topic, partition=0, path=path)

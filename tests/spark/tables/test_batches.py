@@ -242,9 +242,9 @@ def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -
         expected = pa.array(
             table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=absent
         )
-        assert arrays.number_array(table[:, 0], arrow_type, absent=absent).equals(expected)
+        assert arrays.number_array(table[:, 0], arrow_type, absent_value=absent).equals(expected)
     assert arrays.boolean_array(absent, pa.bool_()).equals(pa.array(absent))
-    assert arrays.boolean_array(~absent, pa.bool_(), absent=absent).equals(
+    assert arrays.boolean_array(~absent, pa.bool_(), absent_value=absent).equals(
         pa.array(~absent, mask=absent)
     )
 

@@ -586,7 +586,11 @@ def test_a_place_is_the_same_in_all_rows() -> None:
 def test_numbers_words_and_nothing() -> None:
     numbers = np.array([3, -1, 9], dtype=np.int64)
     assert r.integer_column(numbers)(pa.int32()).to_pylist() == [3, -1, 9]
-    assert r.integer_column(numbers, absent=numbers == 9)(pa.int64()).to_pylist() == [3, -1, None]
+    assert r.integer_column(numbers, absent_value=numbers == 9)(pa.int64()).to_pylist() == [
+        3,
+        -1,
+        None,
+    ]
     assert r.nonnegative_column(numbers)(pa.int64()).to_pylist() == [3, None, 9]
     assert r.boolean_column(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
     assert r.word_column(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]

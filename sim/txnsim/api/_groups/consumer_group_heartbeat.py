@@ -39,7 +39,7 @@ async def handle(request: Request) -> Reply:
             topic_names=message.subscribed_topic_names,
             topic_regex=getattr(message, "subscribed_topic_regex", None),
             server_assignor=message.server_assignor,
-            owned=None
+            owned_partitions=None
             if owned_partitions is None
             else frozenset(
                 (topic.topic_id, index) for topic in owned_partitions for index in topic.partitions

@@ -27,8 +27,8 @@ async def handle(request: Request) -> Reply:
         members: tuple[tuple[str, str | None], ...] = ((message.member_id, None),)
     else:
         members = tuple((member.member_id, member.group_instance_id) for member in message.members)
-    leaving = LeaveGroup(group_id=message.group_id, members=members)
-    reply = await request.broker.groups.leave(leaving)
+    leave_command = LeaveGroup(group_id=message.group_id, members=members)
+    reply = await request.broker.groups.leave(leave_command)
     if request.api_version < BATCHED_FROM:
         error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
         return request.answer(error_code=error)

@@ -29,7 +29,7 @@ _NOT_STORED: Final = 1
 
 def _topology_row(request: Request, group: StreamsGroup) -> Any:
     """The topology of a group; once its topics exist, internal ones have their partition counts."""
-    topology, configured_topology = group.topology, group.memory.configured
+    topology, configured_topology = group.topology, group.memory.configured_topology
     if (
         configured_topology is not None
         and configured_topology.is_ready

@@ -185,7 +185,7 @@ def _create_internal_topics(request: Request, reply: StreamsReply) -> tuple[Stat
 def _new_topic(topic: TopicInfo) -> TopicToCreate:
     return TopicToCreate(
         name=topic.name,
-        partitions=topic.partitions,
+        partition_count=topic.partitions,
         replication_factor=topic.replication_factor or -1,
         configs=dict(topic.topic_configs),
     )

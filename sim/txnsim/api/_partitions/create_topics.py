@@ -69,7 +69,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 def _new_topic(topic: Any) -> TopicToCreate:
     return TopicToCreate(
         name=topic.name,
-        partitions=topic.num_partitions,
+        partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
         assignments=tuple(
             (assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids)))

@@ -76,8 +76,8 @@ async def handle(request: Request) -> Reply:
     request.expect(len(fetch_plan.partitions))
     await request.have_done(len(fetch_plan.partitions))
     outcomes = await _read_partitions(request, fetch_plan)
-    concluded = broker.fetch_sessions.conclude(fetch_plan, outcomes, now_ms=now_ms())
-    leaders, keys_and_outcomes = CurrentLeaders(request), concluded.results
+    session_answer = broker.fetch_sessions.conclude(fetch_plan, outcomes, now_ms=now_ms())
+    leaders, keys_and_outcomes = CurrentLeaders(request), session_answer.results
     request.expect(len(keys_and_outcomes))
     if request.pace is None:
         partitions = [
@@ -88,7 +88,11 @@ async def handle(request: Request) -> Reply:
         del fetch_plan, outcomes  # many answers may be made side by side
         partitions = await _results_in_slices(request, leaders, keys_and_outcomes, request.pace)
     return _answer(
-        request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
+        request,
+        partitions,
+        leaders,
+        error=session_answer.error,
+        session_id=session_answer.session_id,
     )
 
 
@@ -191,15 +195,15 @@ def _session_request(
 ) -> SessionRequest:
     message = request.message
     by_topic_ids = request.api_version >= TOPIC_IDS_FROM
-    forgotten: list[PartitionKey] = []
+    forgotten_partitions: list[PartitionKey] = []
     for topic in getattr(message, "forgotten_topics_data", ()):
         topic_key = topic.topic_id if by_topic_ids else topic.topic
-        forgotten += [(topic_key, partition) for partition in topic.partitions]
+        forgotten_partitions += [(topic_key, partition) for partition in topic.partitions]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
         partitions=requested_partitions,
-        forgotten_keys=tuple(forgotten),
+        forgotten_keys=tuple(forgotten_partitions),
         by_topic_ids=by_topic_ids,
         is_privileged=_replica_id(request) >= 0,
     )

@@ -259,8 +259,8 @@ def _next_batch_size(records: ReceivedBatch, position: int) -> int | ProduceOutc
     """The size of the batch at ``position``; None if the bytes end before the batch does
     (ByteBufferLogInputStream.nextBatch).
     """
-    remaining = len(records) - position
-    if remaining < BatchHeader.OVERHEAD:
+    remaining_bytes = len(records) - position
+    if remaining_bytes < BatchHeader.OVERHEAD:
         return None
     length = int.from_bytes(
         records[position + 8 : position + BatchHeader.OVERHEAD], "big", signed=True
@@ -269,14 +269,14 @@ def _next_batch_size(records: ReceivedBatch, position: int) -> int | ProduceOutc
         return _refuse_corrupt(
             f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
         )
-    if remaining <= BatchHeader.MAGIC_POSITION:
+    if remaining_bytes <= BatchHeader.MAGIC_POSITION:
         return None
     magic = records[position + BatchHeader.MAGIC_POSITION]
     if magic > BatchHeader.MAGIC:
         signed = magic - 256 if magic > 127 else magic
         return _refuse_corrupt(f"Invalid magic found in record: {signed}")
     batch_bytes = length + BatchHeader.OVERHEAD
-    return None if remaining < batch_bytes else batch_bytes
+    return None if remaining_bytes < batch_bytes else batch_bytes
 
 
 def _refuse_corrupt(message: str) -> ProduceOutcome:

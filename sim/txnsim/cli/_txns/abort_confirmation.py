@@ -29,7 +29,7 @@ class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
 
     force: bool = False
     audit_file: Path = AUDIT_FILE
-    again: ShellText = PROGRAM
+    program: ShellText = PROGRAM
     """The command line of this program, for advice."""
 
     async def abort(
@@ -77,7 +77,7 @@ class GuardedAbort(msgspec.Struct, frozen=True, kw_only=True):
             _warn_of_effects(judged_txn)
 
     def _commit_advice(self, judged_txn: JudgedTransaction) -> str:
-        commit_command = judged_txn.command(self.again)
+        commit_command = judged_txn.command(self.program)
         if commit_command is None:
             return "Its coordinator writes COMMIT as soon as it reaches the leader."
         return f"To end it with COMMIT: {commit_command}"

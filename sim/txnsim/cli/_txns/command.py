@@ -204,11 +204,11 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=_integer, help="partition number")
     offset_group = parser.add_argument_group("by start offset")
     offset_group.add_argument(
-        "--start-offset", type=_long, help="start offset of the transaction to abort"
+        "--start-offset", type=_parse_int64, help="start offset of the transaction to abort"
     )
     identity_group = parser.add_argument_group("by identity, all three of them")
-    identity_group.add_argument("--producer-id", type=_long, help="producer id")
-    identity_group.add_argument("--producer-epoch", type=_short, help="producer epoch")
+    identity_group.add_argument("--producer-id", type=_parse_int64, help="producer id")
+    identity_group.add_argument("--producer-epoch", type=_parse_int16, help="producer epoch")
     identity_group.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
     own_arguments = parser.add_argument_group("beyond Kafka's tool")
     own_arguments.add_argument(
@@ -227,8 +227,8 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
 
 def _add_commit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transactional-id", required=True, help="transactional id")
-    parser.add_argument("--producer-id", type=_long, required=True, help="producer id")
-    parser.add_argument("--producer-epoch", type=_short, required=True, help="producer epoch")
+    parser.add_argument("--producer-id", type=_parse_int64, required=True, help="producer id")
+    parser.add_argument("--producer-epoch", type=_parse_int16, required=True, help="producer epoch")
     mode_group = parser.add_mutually_exclusive_group()
     mode_group.add_argument(
         "--dry-run", action="store_true", help="only say what would be done (the default)"
@@ -298,9 +298,9 @@ def _number_parser(bit_count: int) -> Callable[[str], int]:
     return parse
 
 
-_short = _number_parser(16)
+_parse_int16 = _number_parser(16)
 _integer = _number_parser(32)
-_long = _number_parser(64)
+_parse_int64 = _number_parser(64)
 
 
 rewrite = txns_kip_text.rewrite
@@ -743,9 +743,9 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
         ConfigError: An option needs ``--kip-text``, or does not go with ``--all``.
         CommandFailure: The arguments do not go together.
     """
-    misplaced = txns_kip_text.misplaced_option(args)
-    if misplaced is not None:
-        raise ConfigError(f"{misplaced}: only with {txns_kip_text.FLAG}")
+    misplaced_option = txns_kip_text.misplaced_option(args)
+    if misplaced_option is not None:
+        raise ConfigError(f"{misplaced_option}: only with {txns_kip_text.FLAG}")
     match args.txns_command:
         case "list":
             return _list_command(args)
@@ -769,7 +769,7 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise ConfigError("--all asks leaders; --broker-id does not go with it")
-            return FindHangingEverywhere(scope=_search_scope(args), again=program)
+            return FindHangingEverywhere(scope=_search_scope(args), program=program)
         case "repair":
             return RepairHanging(
                 scope=_search_scope(args),
@@ -778,9 +778,9 @@ def command_from(args: argparse.Namespace, program: ShellText) -> Command:
                 guess=GUESSES.get(args.guess),
             )
         case "decisions":
-            return CheckDecisions(topic=args.topic, again=program)
+            return CheckDecisions(topic=args.topic, program=program)
         case "why":
-            return Why(partition=_partition_of(args), again=program)
+            return Why(partition=_partition_of(args), program=program)
         case "find-hanging":
             find_hanging = FindHanging(
                 topic=args.topic,
@@ -873,12 +873,12 @@ def _abort_command(args: argparse.Namespace, program: ShellText) -> Command:
         producer_id=args.producer_id,
         producer_epoch=args.producer_epoch,
         coordinator_epoch=args.coordinator_epoch,
-        guarded=GuardedAbort(force=args.force, audit_file=args.audit_file, again=program),
+        guarded=GuardedAbort(force=args.force, audit_file=args.audit_file, program=program),
     )
     if not args.kip_text or start_offset is None:
         return shipped_command
     open_since = OpenSince(partition=partition, start_offset=start_offset)
-    return txns_kip_text.AbortByStartOffset(shipped=shipped_command, which=open_since)
+    return txns_kip_text.AbortByStartOffset(shipped=shipped_command, open_since=open_since)
 
 
 def _broker_id(args: argparse.Namespace) -> int | None:

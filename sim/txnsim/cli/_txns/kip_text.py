@@ -118,7 +118,7 @@ def misplaced_option(args: argparse.Namespace) -> str | None:
 
 def split_at_commas(text: str | None) -> tuple[str, ...]:
     """Split a text at commas."""
-    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+    return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 # Columns
@@ -247,7 +247,7 @@ class AbortByStartOffset(msgspec.Struct, frozen=True, kw_only=True):
     """``abort`` by start offset, which a broker that follows the text checks itself."""
 
     shipped: ShippedAbort
-    which: OpenSince
+    open_since: OpenSince
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Send the start offset if the broker understands it; else abort as shipped."""
@@ -259,13 +259,13 @@ class AbortByStartOffset(msgspec.Struct, frozen=True, kw_only=True):
             spec,
             now_ms=now_ms,
             send_abort=lambda: admin.abort_named_transaction(
-                self.which.partition,
+                self.open_since.partition,
                 producer_id=spec.producer_id,
                 producer_epoch=spec.producer_epoch,
-                start_offset=self.which.start_offset,
+                start_offset=self.open_since.start_offset,
             ),
         )
-        return Output(values={"aborted": self.which})
+        return Output(values={"aborted": self.open_since})
 
 
 async def _follows_kip_text(admin: Admin) -> bool:

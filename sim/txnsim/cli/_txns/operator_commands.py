@@ -55,7 +55,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
     """The ``find-hanging --all`` command."""
 
     scope: Scope
-    again: ShellText
+    program: ShellText
     """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -66,7 +66,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
         lines = []
         for finding in (*search.hanging, *search.hanging_younger_findings):
             start = finding.transaction.producer.txn_start_offset
-            command = finding.command(self.again)
+            command = finding.command(self.program)
             assert command is not None, "what hangs has one"
             lines += [
                 f"{finding.transaction.partition} at offset {start}: {finding.reason}",
@@ -82,10 +82,16 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
             values={
                 "partitions": search.partition_count,
                 "findings": [self._finding_values(finding, now_ms) for finding in search.findings],
-                "younger": [self._finding_values(finding, now_ms) for finding in search.younger],
-                "unread": {str(partition): str(why) for partition, why in search.unread.items()},
-                "unread_topics": {topic: str(why) for topic, why in search.unread_topics.items()},
-                "unseen": [str(why) for why in search.unseen],
+                "younger": [
+                    self._finding_values(finding, now_ms) for finding in search.younger_transactions
+                ],
+                "unread": {
+                    str(partition): str(error) for partition, error in search.unread.items()
+                },
+                "unread_topics": {
+                    topic: str(error) for topic, error in search.unread_topics.items()
+                },
+                "unseen": [str(error) for error in search.rights_errors],
             },
             status=_status(search, search.hanging),
         )
@@ -94,7 +100,7 @@ class FindHangingEverywhere(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "finding": finding,
             "duration_min": finding.transaction.duration_min(now_ms),
-            "command": finding.command(self.again),
+            "command": finding.command(self.program),
         }
 
 
@@ -102,7 +108,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """The ``decisions`` command: every decision against every marker."""
 
     topic: str | None = None
-    again: ShellText
+    program: ShellText
     """The command line of this program, for printed commands."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
@@ -111,7 +117,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, kw_only=True):
             admin,
             now_ms=now_ms,
             topic=self.topic,
-            program=self.again,
+            program=self.program,
             progress=TERMINAL.progress,
         )
         for line in summary_lines(report):
@@ -190,10 +196,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The ``why TOPIC PARTITION`` command."""
 
     partition: TopicPartition
-    again: ShellText
+    program: ShellText
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
-        explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.again)
+        explanation = await explain(admin, self.partition, now_ms=now_ms, program=self.program)
         return Output(
             lines=explanation.sentences,
             values=explanation,

@@ -37,12 +37,12 @@ class HangingSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     partition_count: int
     findings: tuple[JudgedTransaction, ...]
     """Open transactions of the requested age, oldest write first."""
-    younger: tuple[JudgedTransaction, ...]
+    younger_transactions: tuple[JudgedTransaction, ...]
     """Open transactions younger than the requested age."""
     unread: Mapping[TopicPartition, ClientError]
     unread_topics: Mapping[str, ClientError] = {}
     """Topics whose partitions are not known."""
-    unseen: tuple[ClientError, ...]
+    rights_errors: tuple[ClientError, ...]
     """Missing rights, for which the search may be incomplete."""
 
     @property
@@ -53,12 +53,14 @@ class HangingSearchResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hanging_younger_findings(self) -> tuple[JudgedTransaction, ...]:
         """Those younger than the requested age that no marker will end."""
-        return _hanging_findings(self.younger)
+        return _hanging_findings(self.younger_transactions)
 
     @property
     def is_incomplete(self) -> bool:
         """Whether some partitions or transactions could not be examined, or nothing was."""
-        return bool(self.unread or self.unread_topics or self.unseen or not self.partition_count)
+        return bool(
+            self.unread or self.unread_topics or self.rights_errors or not self.partition_count
+        )
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,10 +109,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return HangingSearchResult(
             partition_count=survey_result.partitions,
             findings=tuple(finding for finding, is_old in findings_with_age if is_old),
-            younger=tuple(finding for finding, is_old in findings_with_age if not is_old),
+            younger_transactions=tuple(
+                finding for finding, is_old in findings_with_age if not is_old
+            ),
             unread=survey_result.unread,
             unread_topics=survey_result.unread_topics,
-            unseen=await unseen(admin.cluster, every_topic=self.topic is None),
+            rights_errors=await unseen(admin.cluster, every_topic=self.topic is None),
         )
 
 
@@ -127,10 +131,10 @@ def print_search_summary(search: HangingSearchResult) -> None:
     ):
         if count_by_verdict[verdict]:
             summary_parts.append(f"{verdict_text}: {count_by_verdict[verdict]}")
-    if search.younger:
+    if search.younger_transactions:
         hanging_count = len(search.hanging_younger_findings)
         summary_parts.append(
-            f"open and younger: {len(search.younger)}"
+            f"open and younger: {len(search.younger_transactions)}"
             + (f", {hanging_count} of them hanging" if hanging_count else "")
         )
     TERMINAL.warn("; ".join(summary_parts) + ".")
@@ -160,7 +164,7 @@ def _print_unread_partitions(search: HangingSearchResult) -> None:
         TERMINAL.warn(
             "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
         )
-    for unseen_gap in search.unseen:
+    for unseen_gap in search.rights_errors:
         TERMINAL.warn(f"{unseen_gap}.")
         if unseen_gap.error is ErrorCode.topic_authorization_failed:
             TERMINAL.warn(lacking(EVERY_TOPIC))

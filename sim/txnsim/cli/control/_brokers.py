@@ -112,9 +112,9 @@ def _trouble_text(broker: Json) -> str:
 
 
 def _broker_line(broker: Json, action: str) -> str:
-    trouble = _trouble_text(broker)
+    trouble_text = _trouble_text(broker)
     broker_state_text = (
-        f"broker {broker['id']} is {broker['state']}{f' ({trouble})' if trouble else ''}"
+        f"broker {broker['id']} is {broker['state']}{f' ({trouble_text})' if trouble_text else ''}"
     )
     broker_state_text += f", leads {broker['leads']} partitions by the controller's word"
     undo_command = {

@@ -40,7 +40,7 @@ Progress = Callable[[str], object]
 class _HeldDecision(NamedTuple):
     """A decision without its completion, with the partitions that it lists."""
 
-    places: Sequence[EpochPlace]
+    epoch_places: Sequence[EpochPlace]
     decision: AuditedDecision
 
 
@@ -70,7 +70,7 @@ class CoordinatorLogReading(msgspec.Struct):
     last_ms: int | None = None
     """Time of the last record that was read."""
     epochs: list[EpochStart] = msgspec.field(default_factory=list)
-    held: dict[str, _HeldDecision] = msgspec.field(default_factory=dict)
+    held_decisions: dict[str, _HeldDecision] = msgspec.field(default_factory=dict)
     """Transactional id -> its decision that is not complete."""
 
     @property
@@ -78,8 +78,8 @@ class CoordinatorLogReading(msgspec.Struct):
         if not self.complete_from:
             return LogReach()
         since_ms = AFTER_ALL_MARKERS_MS if self.since_ms is None else self.since_ms
-        why = f"the cleaner has been at __transaction_state below offset {self.complete_from}"
-        return LogReach(since_ms=since_ms, why=why)
+        reason = f"the cleaner has been at __transaction_state below offset {self.complete_from}"
+        return LogReach(since_ms=since_ms, reason=reason)
 
     def lacks_below(self, offset: int) -> None:
         """Note that something below an offset is gone."""
@@ -110,13 +110,13 @@ class PartitionLogReading(msgspec.Struct):
     def reach(self, partition: TopicPartition) -> LogReach:
         if not self.complete_from:
             return LogReach()
-        why = (
+        reason = (
             f"the log of {partition} begins at offset {self.start_offset}"
             if self.complete_from == self.start_offset
             else f"the cleaner has been at {partition} below offset {self.complete_from}"
         )
         since_ms = AFTER_ALL_MARKERS_MS if self.first_marker_ms is None else self.first_marker_ms
-        return LogReach(since_ms=since_ms, why=why)
+        return LogReach(since_ms=since_ms, reason=reason)
 
 
 class DecisionReading:
@@ -164,7 +164,7 @@ class DecisionReading:
             for log in self.logs.values()
             for producer_batches in log.batches.values()
         )
-        held_count = sum(len(log.held) for log in self.coordinators.values())
+        held_count = sum(len(log.held_decisions) for log in self.coordinators.values())
         return self.ledger.kept_count + held_count + batches
 
     async def read_round(self) -> int | None:
@@ -201,19 +201,19 @@ class DecisionReading:
             self._progress(f"reading {partition}")
             end_offset = await offset_of(self._cluster, partition, LATEST_TIMESTAMP)
             await self._read_entries(number, log, end_offset, limit=None)
-            for held_decision in log.held.values():
+            for held_decision in log.held_decisions.values():
                 self._add_decision(held_decision)
-            log.held.clear()
+            log.held_decisions.clear()
 
     def settle(self, horizon_ms: int) -> Iterator[JudgedPlace]:
         """Judge what is certain, and forget it. Between two verdicts, the batches that are needed
         to tell about them are still there.
         """
         held_ids = {
-            place.producer_id
+            epoch_place.producer_id
             for log in self.coordinators.values()
-            for held_decision in log.held.values()
-            for place in held_decision.places
+            for held_decision in log.held_decisions.values()
+            for epoch_place in held_decision.epoch_places
         }
         for judged_place in self.ledger.settle(horizon_ms, held_ids):
             yield judged_place
@@ -225,15 +225,15 @@ class DecisionReading:
                 )
         self._prune()
 
-    def reaches_of(self, place: EpochPlace) -> tuple[LogReach, LogReach]:
+    def reaches_of(self, epoch_place: EpochPlace) -> tuple[LogReach, LogReach]:
         """The reach of a place's partition and of its coordinator, as far as they were read."""
-        log = self.logs.get(place.partition)
+        log = self.logs.get(epoch_place.partition)
         if log is None:
-            why = self.unread.get(place.partition, f"there is no {place.partition}")
-            partition_reach = LogReach.absent(why)
+            reason = self.unread.get(epoch_place.partition, f"there is no {epoch_place.partition}")
+            partition_reach = LogReach.absent(reason)
         else:
-            partition_reach = log.reach(place.partition)
-        owner = self.owners.get(place.producer_id)
+            partition_reach = log.reach(epoch_place.partition)
+        owner = self.owners.get(epoch_place.producer_id)
         if owner is not None:
             return partition_reach, self.coordinators[owner[1]].reach
         if not self.coordinators:
@@ -318,7 +318,7 @@ class DecisionReading:
             log.lacks_below(log.next_offset)
 
     def _take_entry(self, number: int, log: CoordinatorLogReading, entry: _Entry) -> None:
-        held_decision = log.held.pop(entry.transactional_id, None)
+        held_decision = log.held_decisions.pop(entry.transactional_id, None)
         if held_decision is not None:
             # What was complete after the first reading may have been marked after the partition
             # was read.
@@ -336,8 +336,8 @@ class DecisionReading:
         is_commit = _DECISIONS.get(transition.state.wire_name)
         if is_commit is None:
             return
-        log.held[entry.transactional_id] = _HeldDecision(
-            places=[
+        log.held_decisions[entry.transactional_id] = _HeldDecision(
+            epoch_places=[
                 EpochPlace(transition.producer_id, transition.producer_epoch, partition)
                 for partition in sorted(transition.partitions)
                 if self._topic in (None, partition.topic)
@@ -355,8 +355,8 @@ class DecisionReading:
         self, held_decision: _HeldDecision, *, completed_ms: int | None = None
     ) -> None:
         decision = msgspec.structs.replace(held_decision.decision, completed_ms=completed_ms)
-        for place in held_decision.places:
-            self.ledger.add_decision(place, decision)
+        for epoch_place in held_decision.epoch_places:
+            self.ledger.add_decision(epoch_place, decision)
 
     # Partitions
 

@@ -20,12 +20,13 @@ class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting share groups by name, and the errors of groups that did not answer."""
 
     groups: tuple[ShareGroupFacts, ...] = ()
-    untold: tuple[str, ...] = ()
+    untold_reasons: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
         """Sentences for ``Explanation`` about groups that did not answer."""
         return tuple(
-            f"Whether a share group waits there is not told: {reason}." for reason in self.untold
+            f"Whether a share group waits there is not told: {reason}."
+            for reason in self.untold_reasons
         )
 
 
@@ -36,7 +37,7 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
     except NotSupportedError:  # a broker that can't list types of groups has no share groups
         return WaitingShareGroups()
     except ClientError as failure:
-        return WaitingShareGroups(untold=(str(failure),))
+        return WaitingShareGroups(untold_reasons=(str(failure),))
     waiting_groups, failure_reasons = [], []
     for group_id in (listing.group_id for listing in listings):
         try:
@@ -51,4 +52,6 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
         except ClientError as failure:
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
                 failure_reasons.append(str(failure))
-    return WaitingShareGroups(groups=tuple(waiting_groups), untold=tuple(failure_reasons[:1]))
+    return WaitingShareGroups(
+        groups=tuple(waiting_groups), untold_reasons=tuple(failure_reasons[:1])
+    )

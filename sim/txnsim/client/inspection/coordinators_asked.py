@@ -152,12 +152,12 @@ async def _leaders(cluster: Cluster) -> list[tuple[int, int]]:
     ]
 
 
-def _id_of_each(partitions: int) -> list[str]:
+def _id_of_each(partition_count: int) -> list[str]:
     """For each partition, an unused id that maps to it."""
     id_by_partition: dict[int, str] = {}
     suffix_number = 0
-    while len(id_by_partition) < partitions:
+    while len(id_by_partition) < partition_count:
         candidate_id = f"{UNUSED_ID}-{suffix_number}"
-        id_by_partition.setdefault(partition_for(candidate_id, partitions), candidate_id)
+        id_by_partition.setdefault(partition_for(candidate_id, partition_count), candidate_id)
         suffix_number += 1
     return list(id_by_partition.values())

@@ -88,13 +88,13 @@ async def check_decisions(
         for finding in surveyed.findings
         if finding.verdict is OpenTxnStatus.HANGING
     }
-    return check.report(hanging, {str(why) for why in surveyed.unread.values()})
+    return check.report(hanging, {str(error) for error in surveyed.unread.values()})
 
 
-class _Doubtful(NamedTuple):
+class _DoubtfulVerdict(NamedTuple):
     """A verdict that needs a finding, with what the logs showed when it was given."""
 
-    place: EpochPlace
+    epoch_place: EpochPlace
     verdict: AuditVerdict
     clues: FindingClues
 
@@ -111,7 +111,7 @@ class DecisionCheck:
         self._reading = reading
         self._program = program
         self._builder = ReportBuilder()
-        self._doubtful: list[_Doubtful] = []
+        self._doubtful: list[_DoubtfulVerdict] = []
         self._unmarked: set[tuple[int, TopicPartition]] = set()
         self.kept_most = 0
         """The most decisions, markers and batches that were kept between two rounds."""
@@ -123,8 +123,8 @@ class DecisionCheck:
             ClientError: ``__transaction_state`` can't be read.
         """
         while (horizon_ms := await self._reading.read_round()) is not None:
-            for place, verdict in self._reading.settle(horizon_ms):
-                self._take_verdict(place, verdict)
+            for epoch_place, verdict in self._reading.settle(horizon_ms):
+                self._take_verdict(epoch_place, verdict)
             self.kept_most = max(self.kept_most, self._reading.kept)
         await self._reading.read_tails()
 
@@ -138,8 +138,8 @@ class DecisionCheck:
             problems: What could not be read besides.
         """
         logs = self._reading.logs
-        for place, verdict in self._reading.ledger.finish():
-            self._take_verdict(place, verdict)
+        for epoch_place, verdict in self._reading.ledger.finish():
+            self._take_verdict(epoch_place, verdict)
         for producer_id, partition in sorted(set(hanging) - self._unmarked):
             newest_epoch = logs[partition].newest_epochs.get(producer_id, -1)
             self._doubt(
@@ -152,72 +152,84 @@ class DecisionCheck:
                     EpochPlace(producer_id, newest_epoch, partition),
                     AuditVerdict(state=AuditState.EPOCH_BACK),
                 )
-        for doubtful in self._doubtful:
-            self._add_finding(doubtful)
+        for doubtful_verdict in self._doubtful:
+            self._add_finding(doubtful_verdict)
         return self._builder.report({*problems, *self._reading.unread.values()})
 
-    def _take_verdict(self, place: EpochPlace, verdict: AuditVerdict) -> None:
+    def _take_verdict(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
         """Count a verdict, or keep it to the end: what is missing may be unknown by then."""
         if verdict.decision is not None and not verdict.markers:
-            self._unmarked.add((place.producer_id, place.partition))
+            self._unmarked.add((epoch_place.producer_id, epoch_place.partition))
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
-            self._doubt(place, verdict)
+            self._doubt(epoch_place, verdict)
         elif self._builder.count_verdict(verdict):
-            self._builder.add(self._finding(_Doubtful(place, verdict, self._clues(place, verdict))))
+            self._builder.add(
+                self._finding(
+                    _DoubtfulVerdict(epoch_place, verdict, self._clues(epoch_place, verdict))
+                )
+            )
 
-    def _doubt(self, place: EpochPlace, verdict: AuditVerdict) -> None:
-        self._doubtful.append(_Doubtful(place, verdict, self._clues(place, verdict)))
+    def _doubt(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> None:
+        self._doubtful.append(
+            _DoubtfulVerdict(epoch_place, verdict, self._clues(epoch_place, verdict))
+        )
 
-    def _add_finding(self, doubtful: _Doubtful) -> None:
+    def _add_finding(self, doubtful_verdict: _DoubtfulVerdict) -> None:
         """Add a finding that was kept to the end, if it still is one."""
-        place, verdict = doubtful.place, doubtful.verdict
+        epoch_place, verdict = doubtful_verdict.epoch_place, doubtful_verdict.verdict
         if verdict.state in (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION):
-            partition_reach, coordinator_reach = self._reading.reaches_of(place)
+            partition_reach, coordinator_reach = self._reading.reaches_of(epoch_place)
             verdict = with_final_reach(
                 verdict, partition_reach=partition_reach, coordinator_reach=coordinator_reach
             )
             if not self._builder.count_verdict(verdict):
                 return
-        self._builder.add(self._finding(doubtful))
+        self._builder.add(self._finding(doubtful_verdict))
 
-    def _finding(self, doubtful: _Doubtful) -> DecisionFinding:
-        place, verdict, clues = doubtful
-        owner = self._reading.owners.get(place.producer_id)
+    def _finding(self, doubtful_verdict: _DoubtfulVerdict) -> DecisionFinding:
+        epoch_place, verdict, clues = doubtful_verdict
+        owner = self._reading.owners.get(epoch_place.producer_id)
         return finding_of(
             verdict,
-            topic_partition=place.partition,
-            producer_id=place.producer_id,
-            producer_epoch=place.producer_epoch,
+            topic_partition=epoch_place.partition,
+            producer_id=epoch_place.producer_id,
+            producer_epoch=epoch_place.producer_epoch,
             transactional_id=None if owner is None else owner[0],
             clues=clues,
             program=self._program,
         )
 
-    def _clues(self, place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
-        log = self._reading.logs.get(place.partition)
+    def _clues(self, epoch_place: EpochPlace, verdict: AuditVerdict) -> FindingClues:
+        log = self._reading.logs.get(epoch_place.partition)
         if log is None:
             return FindingClues()
-        batches = log.batches.get(place.producer_id, [])
-        concerned = records_of(verdict, place.producer_epoch, batches)
-        owner = self._reading.owners.get(place.producer_id)
+        batches = log.batches.get(epoch_place.producer_id, [])
+        concerned_records = records_of(verdict, epoch_place.producer_epoch, batches)
+        owner = self._reading.owners.get(epoch_place.producer_id)
         epochs = [] if owner is None else self._reading.coordinators[owner[1]].epochs
         return FindingClues(
-            records=concerned,
-            has_new_leader=_has_new_leader(log, batches, concerned),
+            records=concerned_records,
+            has_new_leader=_has_new_leader(log, batches, concerned_records),
             coordinator_epoch=_coordinator_epoch(epochs, verdict),
-            has_moved_twice=_has_moved_twice(epochs, batches, concerned),
+            has_moved_twice=_has_moved_twice(epochs, batches, concerned_records),
         )
 
 
 def _has_new_leader(
-    log: PartitionLogReading, batches: Sequence[ProducerBatch], concerned: RecordsConcerned | None
+    log: PartitionLogReading,
+    batches: Sequence[ProducerBatch],
+    concerned_records: RecordsConcerned | None,
 ) -> bool | None:
     """Whether the partition got a new leader between some records and their end."""
-    if concerned is None:
+    if concerned_records is None:
         return None
     epochs = {batch.base_offset: batch.leader_epoch for batch in batches}
-    end_epoch = log.leader_epoch if concerned.ended_at is None else epochs[concerned.ended_at]
-    return end_epoch > epochs[concerned.first_offset]
+    end_epoch = (
+        log.leader_epoch
+        if concerned_records.ended_at is None
+        else epochs[concerned_records.ended_at]
+    )
+    return end_epoch > epochs[concerned_records.first_offset]
 
 
 def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> int | None:
@@ -237,17 +249,19 @@ def _coordinator_epoch(epochs: Sequence[EpochStart], verdict: AuditVerdict) -> i
 def _has_moved_twice(
     epochs: Sequence[EpochStart],
     batches: Sequence[ProducerBatch],
-    concerned: RecordsConcerned | None,
+    concerned_records: RecordsConcerned | None,
 ) -> bool:
     """Whether the coordinator moved twice between two of its records, around some records."""
-    if concerned is None:
+    if concerned_records is None:
         return False
     written_ms = next(
-        batch.max_timestamp_ms for batch in batches if batch.base_offset == concerned.first_offset
+        batch.max_timestamp_ms
+        for batch in batches
+        if batch.base_offset == concerned_records.first_offset
     )
     return any(
-        later.coordinator_epoch > epoch.coordinator_epoch + 1
-        and (later.before_ms is None or later.before_ms <= written_ms + SKEW_MS)
-        and later.first_ms >= written_ms - SKEW_MS
-        for epoch, later in pairwise(epochs)
+        next_epoch.coordinator_epoch > epoch.coordinator_epoch + 1
+        and (next_epoch.before_ms is None or next_epoch.before_ms <= written_ms + SKEW_MS)
+        and next_epoch.first_ms >= written_ms - SKEW_MS
+        for epoch, next_epoch in pairwise(epochs)
     )

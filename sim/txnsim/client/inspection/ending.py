@@ -104,20 +104,22 @@ async def look_at(
 
 
 async def end(
-    admin: TransactionAdmin, prospect: TransactionEnd, decision: PastDecision
+    admin: TransactionAdmin, transaction_end: TransactionEnd, decision: PastDecision
 ) -> TransactionEnd:
     """End the transaction that ``look_at`` has found open, and wait for its markers.
 
     Raises:
         RetriableError: No coordinator answered in time.
     """
-    identity = prospect.identity
+    identity = transaction_end.identity
     try:
         await _send_end(admin.cluster, identity, decision)
     except RetriableError:
         raise
     except ClientError as refusal:
-        return msgspec.structs.replace(prospect, outcome=EndOutcome.REFUSED, reason=str(refusal))
+        return msgspec.structs.replace(
+            transaction_end, outcome=EndOutcome.REFUSED, reason=str(refusal)
+        )
     deadline, backoff = admin.cluster.deadline(), admin.cluster.backoff()
     while True:
         description = await _description_of(admin, identity.transactional_id)
@@ -127,11 +129,13 @@ async def end(
             or description.state not in _PREPARED
         ):
             return msgspec.structs.replace(
-                prospect, outcome=EndOutcome.ENDED, reason="every partition has its marker"
+                transaction_end, outcome=EndOutcome.ENDED, reason="every partition has its marker"
             )
         if deadline.has_passed:
             reason = f"it is {description.state}: some leader has not taken its marker yet"
-            return msgspec.structs.replace(prospect, outcome=EndOutcome.DECIDED, reason=reason)
+            return msgspec.structs.replace(
+                transaction_end, outcome=EndOutcome.DECIDED, reason=reason
+            )
         await backoff.wait(deadline)
 
 
@@ -171,10 +175,10 @@ def _prospect(
     )
     if description.producer_id != identity.producer_id:
         return EndOutcome.REFUSED, f"{coordinator_view}: this is another producer"
-    decided = {**_COMPLETE, **_PREPARED}.get(state)
+    past_decision = {**_COMPLETE, **_PREPARED}.get(state)
     is_older_end = raises_epoch and epoch == identity.producer_epoch
-    if decided is not None and _is_entry_of(identity, description) and not is_older_end:
-        if decided is decision:
+    if past_decision is not None and _is_entry_of(identity, description) and not is_older_end:
+        if past_decision is decision:
             return EndOutcome.WAS_ENDED, coordinator_view
         return EndOutcome.REFUSED, f"{coordinator_view}: it was decided otherwise"
     if epoch != identity.producer_epoch:
@@ -214,10 +218,14 @@ async def _parts_of(
                 ),
                 None,
             )
-        offsets = 0
+        offset_count = 0
         if start_offset is not None:
-            offsets = await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
-        parts.append(EndedPart(partition=partition, start_offset=start_offset, offsets=offsets))
+            offset_count = (
+                await offset_of(admin.cluster, partition, LATEST_TIMESTAMP) - start_offset
+            )
+        parts.append(
+            EndedPart(partition=partition, start_offset=start_offset, offsets=offset_count)
+        )
     return tuple(parts)
 
 

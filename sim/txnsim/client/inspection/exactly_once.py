@@ -61,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    owed: Iterable[Value],
+    owed_values: Iterable[Value],
     read: Iterable[Value],
     *,
     aborted: Iterable[Value] = (),
@@ -70,12 +70,12 @@ def compare(
     """Compare the values that were read with those that are owed.
 
     Args:
-        owed: The values that must be in the output; a value may occur several times.
+        owed_values: The values that must be in the output; a value may occur several times.
         read: The values that were read, in any order.
         aborted: The values derived from aborted input.
         remarks: Remarks on values.
     """
-    owed_counts, read_counts = Counter(owed), Counter(read)
+    owed_counts, read_counts = Counter(owed_values), Counter(read)
     surplus_counts = read_counts - owed_counts
     never_owed = set(aborted) - owed_counts.keys()
     return Comparison(

@@ -220,18 +220,20 @@ async def _ended_meanwhile(
     admin: TransactionAdmin, findings: Sequence[JudgedTransaction]
 ) -> frozenset[OpenTransaction]:
     """Transactions judged as hanging that have ended since the survey."""
-    seeming = [
+    hanging_candidates = [
         transaction.transaction
         for transaction in findings
         if transaction.verdict is OpenTxnStatus.HANGING
     ]
-    partitions_asked = tuple(dict.fromkeys(transaction.partition for transaction in seeming))
+    partitions_asked = tuple(
+        dict.fromkeys(transaction.partition for transaction in hanging_candidates)
+    )
     ended_transactions: set[OpenTransaction] = set()
     for batch in batches(partitions_asked):
         producers, _ = await _producers(admin, batch)
         ended_transactions.update(
             transaction
-            for transaction in seeming
+            for transaction in hanging_candidates
             if transaction.partition in producers
             and not any(
                 transaction.is_that_of(producer_state)

@@ -47,15 +47,15 @@ class TopicReader:
     """
 
     def __init__(
-        self, *, bytes_max: int | None = None, beside: RunBesideLoop | None = None
+        self, *, bytes_max: int | None = None, run_beside_loop: RunBesideLoop | None = None
     ) -> None:
         self._bytes_max = bytes_max
         self._kept = 0
-        self.beside: Final = beside
+        self.run_beside_loop: Final = run_beside_loop
 
     async def do(self, call: Callable[[], T]) -> T:
         """Run the work, outside the event loop if possible; returns its result."""
-        return call() if self.beside is None else await self.beside(call)
+        return call() if self.run_beside_loop is None else await self.run_beside_loop(call)
 
     async def keep(self, records: Sequence[ConsumedRecord]) -> None:
         """Count records that are kept.
@@ -214,7 +214,7 @@ async def _settled_end_offset(
     backoff = admin.cluster.backoff()
     while True:
         fetched = await _fetch_once(
-            admin, topic, partition_index, -1, IsolationLevel.READ_COMMITTED, reader.beside
+            admin, topic, partition_index, -1, IsolationLevel.READ_COMMITTED, reader.run_beside_loop
         )
         if fetched.last_stable_offset >= fetched.high_watermark or deadline.has_passed:
             return fetched.last_stable_offset
@@ -227,7 +227,7 @@ async def _fetch_all(
     offset = -1
     while True:
         fetch_result = await _fetch_once(
-            admin, topic, partition_index, offset, isolation, reader.beside
+            admin, topic, partition_index, offset, isolation, reader.run_beside_loop
         )
         yield fetch_result.records
         if fetch_result.next_offset == offset:
@@ -241,7 +241,7 @@ async def _fetch_once(
     partition_index: int,
     offset: int,
     isolation: IsolationLevel,
-    beside: RunBesideLoop | None = None,
+    run_beside_loop: RunBesideLoop | None = None,
 ) -> FetchResult:
     """Fetch from an offset on; -1 means the start of the log."""
     if offset < 0:
@@ -253,6 +253,6 @@ async def _fetch_once(
         offset,
         isolation=isolation,
         max_wait_ms=0,
-        max_bytes=FETCH_BYTES_MAX if beside is None else PIECE_BYTES,
-        beside=beside,
+        max_bytes=FETCH_BYTES_MAX if run_beside_loop is None else PIECE_BYTES,
+        run_beside_loop=run_beside_loop,
     )

@@ -195,10 +195,10 @@ class ClassicMembership(Membership):
             instance_id=options.instance_id,
         )
         self._led = None
-        leads = join_response.leader == join_response.member_id and not getattr(
+        is_leader = join_response.leader == join_response.member_id and not getattr(
             join_response, "skip_assignment", False
         )
-        assignments = await self._assign(join_response) if leads else {}
+        assignments = await self._assign(join_response) if is_leader else {}
         request = sync_group(options.group_id, member, assignments=assignments)
         answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
@@ -390,7 +390,9 @@ class ConsumerMembership(Membership):
                 continue
             target_assignment = self._target
             self._hold(target_assignment)
-            if await self._send_heartbeat(self._request(owned=self._by_id(target_assignment))):
+            if await self._send_heartbeat(
+                self._request(owned_partitions=self._by_id(target_assignment))
+            ):
                 self._confirmed = target_assignment
 
     async def _join(self) -> None:
@@ -399,7 +401,9 @@ class ConsumerMembership(Membership):
             self._lose_all()
         joining = (self._topics, self._options.rebalance_timeout_ms)
         owned_partitions = self._by_id(self.assigned)
-        if await self._send_heartbeat(self._request(joining=joining, owned=owned_partitions)):
+        if await self._send_heartbeat(
+            self._request(joining=joining, owned_partitions=owned_partitions)
+        ):
             self._says_topics = False
 
     def resubscribe(self, topics: tuple[str, ...]) -> None:
@@ -420,17 +424,20 @@ class ConsumerMembership(Membership):
         self,
         *,
         joining: tuple[Collection[str], int] | None = None,
-        owned: Mapping[UUID, Collection[int]] | None = None,
-        leaving: int | None = None,
+        owned_partitions: Mapping[UUID, Collection[int]] | None = None,
+        leaving_epoch: int | None = None,
     ) -> VersionedRequest:
-        """Build a heartbeat; ``leaving`` is the epoch of one that leaves."""
-        member_fields = self._who(leaving)
+        """Build a heartbeat; ``leaving_epoch`` is the epoch of one that leaves."""
+        member_fields = self._who(leaving_epoch)
         return consumer_group_heartbeat(
-            self._options.group_id, member_fields, joining=joining, owned=owned
+            self._options.group_id,
+            member_fields,
+            joining=joining,
+            owned_partitions=owned_partitions,
         )
 
-    def _who(self, leaving: int | None) -> GroupMetadata:
-        return self._now if leaving is None else self._with_epoch(leaving)
+    def _who(self, leaving_epoch: int | None) -> GroupMetadata:
+        return self._now if leaving_epoch is None else self._with_epoch(leaving_epoch)
 
     def _with_epoch(self, epoch: int) -> GroupMetadata:
         return msgspec.structs.replace(self._now, generation=epoch)
@@ -498,7 +505,7 @@ class ConsumerMembership(Membership):
     async def leave(self) -> None:
         """See ``Membership``. A static member keeps its place for a return."""
         epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
-        request = self._request(leaving=epoch)
+        request = self._request(leaving_epoch=epoch)
         was_out = self._is_out or self._must_join or self._refused is not None
         self._lose_all()
         self._is_out = self._must_join = True
@@ -519,10 +526,10 @@ class ShareMembership(ConsumerMembership):
         self,
         *,
         joining: tuple[Collection[str], int] | None = None,
-        leaving: int | None = None,
-        **_owned: object,
+        leaving_epoch: int | None = None,
+        **_unused_fields: object,
     ) -> VersionedRequest:
-        member_fields = self._who(leaving)
+        member_fields = self._who(leaving_epoch)
         topics = None if joining is None else joining[0]
         return share_group_heartbeat(self._options.group_id, member_fields, topics=topics)
 
@@ -544,14 +551,18 @@ class StreamsMembership(ConsumerMembership):
         self,
         *,
         joining: tuple[Collection[str], int] | None = None,
-        owned: Mapping[UUID, Collection[int]] | None = None,
-        leaving: int | None = None,
+        owned_partitions: Mapping[UUID, Collection[int]] | None = None,
+        leaving_epoch: int | None = None,
     ) -> VersionedRequest:
-        member_fields = self._who(leaving)
+        member_fields = self._who(leaving_epoch)
         tasks = (
             None
-            if owned is None
-            else {task for partition_indexes in owned.values() for task in partition_indexes}
+            if owned_partitions is None
+            else {
+                task
+                for partition_indexes in owned_partitions.values()
+                for task in partition_indexes
+            }
         )
         return streams_group_heartbeat(
             self._options.group_id, member_fields, joining=joining, tasks=tasks

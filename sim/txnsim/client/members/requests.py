@@ -81,7 +81,7 @@ def consumer_group_heartbeat(
     member: GroupMetadata,
     *,
     joining: tuple[Collection[str], int] | None = None,
-    owned: Mapping[UUID, Collection[int]] | None = None,
+    owned_partitions: Mapping[UUID, Collection[int]] | None = None,
 ) -> VersionedRequest:
     """The heartbeat of the consumer protocol (KIP-848).
 
@@ -89,7 +89,7 @@ def consumer_group_heartbeat(
         group_id: Id of the group.
         member: Its generation is the member epoch: 0 joins, -1 leaves, -2 leaves for a while.
         joining: Topics to subscribe to and the rebalance timeout in ms, if it joins.
-        owned: The partitions that it owns; None if they have not changed.
+        owned_partitions: The partitions that it owns; None if they have not changed.
     """
     topics, timeout_ms = (None, -1) if joining is None else joining
     return asks(
@@ -104,10 +104,10 @@ def consumer_group_heartbeat(
         subscribed_topic_regex=None,
         server_assignor=None,
         topic_partitions=None
-        if owned is None
+        if owned_partitions is None
         else [
             MessageRow("TopicPartitions", topic_id=topic_id, partitions=tuple(sorted(indexes)))
-            for topic_id, indexes in owned.items()
+            for topic_id, indexes in owned_partitions.items()
         ],
     )
 

@@ -62,8 +62,8 @@ class AcknowledgedRange(msgspec.Struct, frozen=True):
     """An acknowledged range of offsets, and the leader's answer."""
 
     topic_partition: TopicPartition
-    first: int
-    last: int
+    first_offset: int
+    last_offset: int
     type: Acknowledge
     error: ErrorCode = ErrorCode.none
 
@@ -87,14 +87,14 @@ class ShareAnswers(msgspec.Struct, frozen=True, kw_only=True):
     """Leaders' answers to a poll or a commit of acknowledgements."""
 
     acquired: tuple[AcquiredRecords, ...] = ()
-    said: tuple[AcknowledgedRange, ...] = ()
+    acknowledged_ranges: tuple[AcknowledgedRange, ...] = ()
     """Acknowledgements with their errors, without gaps."""
 
     @property
     def error(self) -> ErrorCode:
         """The first error among acknowledgements, else among partitions."""
         errors = [
-            *(outcome.error for outcome in self.said),
+            *(outcome.error for outcome in self.acknowledged_ranges),
             *(outcome.error for outcome in self.acquired),
         ]
         return next((error_code for error_code in errors if error_code), ErrorCode.none)
@@ -144,7 +144,8 @@ class ShareMember(Joining):
             )
         acquired_batches = tuple(batch for answer in answers for batch in answer.acquired)
         return ShareAnswers(
-            acquired=acquired_batches, said=self._settle_lost(answer.said for answer in answers)
+            acquired=acquired_batches,
+            acknowledged_ranges=self._settle_lost(answer.acknowledged_ranges for answer in answers),
         )
 
     def acknowledge(
@@ -175,7 +176,7 @@ class ShareMember(Joining):
                 leader for leader, session in self._sessions.items() if session.topic_partitions
             ]
             answers = await asyncio.gather(*map(self._acknowledge, sorted(leaders)))
-        return ShareAnswers(said=self._settle_lost(answers))
+        return ShareAnswers(acknowledged_ranges=self._settle_lost(answers))
 
     async def leave(self) -> None:
         """Leave the group, like a consumer that is closed: close the share sessions and tell the
@@ -254,7 +255,9 @@ class ShareMember(Joining):
         if all(batch.error not in _SESSION_LOST for batch in first_answer.acquired):
             return first_answer
         second_answer = await self._fetch_once(leader_id, epochs, max_wait_ms)
-        return ShareAnswers(acquired=second_answer.acquired, said=first_answer.said)
+        return ShareAnswers(
+            acquired=second_answer.acquired, acknowledged_ranges=first_answer.acknowledged_ranges
+        )
 
     async def _fetch_once(
         self, leader_id: int, epochs: Mapping[TopicPartition, int], max_wait_ms: int
@@ -299,7 +302,8 @@ class ShareMember(Joining):
                 for partition, epoch in epochs.items()
             )
             return ShareAnswers(
-                acquired=failed_records, said=_all_with_error(acknowledgements, answer)
+                acquired=failed_records,
+                acknowledged_ranges=_all_with_error(acknowledgements, answer),
             )
         partition_rows = session.rows(answer)
         lock_ms = _ms(getattr(answer, "acquisition_lock_timeout", -1))
@@ -312,7 +316,9 @@ class ShareMember(Joining):
         )
         return ShareAnswers(
             acquired=acquired_batches,
-            said=_outcomes(acknowledgements, partition_rows, "acknowledge_error_code"),
+            acknowledged_ranges=_outcomes(
+                acknowledgements, partition_rows, "acknowledge_error_code"
+            ),
         )
 
     async def _acknowledge(self, leader_id: int) -> tuple[AcknowledgedRange, ...]:
@@ -439,8 +445,8 @@ def _topics(
         batches.setdefault(acknowledgement.topic_partition, []).append(
             MessageRow(
                 "AcknowledgementBatch",
-                first_offset=acknowledgement.first,
-                last_offset=acknowledgement.last,
+                first_offset=acknowledgement.first_offset,
+                last_offset=acknowledgement.last_offset,
                 acknowledge_types=(acknowledgement.type,),
             )
         )

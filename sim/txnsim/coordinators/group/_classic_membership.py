@@ -62,7 +62,7 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
     writes: GroupWrites
     _waiting_answers: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
-    _behind: dict[str, deque[Effect]] = {}
+    _queued_effects: dict[str, deque[Effect]] = {}
     """Effects that wait for later turns, by group; a generation of thousands has very many."""
 
     # Requests
@@ -160,11 +160,11 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     def _carry_out(self, shard: GroupShard, group_id: str, effects: Effects) -> None:
         """Carry out effects in order, after earlier ones of the same group."""
-        if group_id in self._behind:
-            self._behind[group_id].extend(effects)
+        if group_id in self._queued_effects:
+            self._queued_effects[group_id].extend(effects)
             return
         if len(effects) > TURN_EFFECTS:
-            self._behind[group_id] = deque(effects[TURN_EFFECTS:])
+            self._queued_effects[group_id] = deque(effects[TURN_EFFECTS:])
             effects = effects[:TURN_EFFECTS]
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
             self.tasks.drive(
@@ -175,14 +175,14 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
 
     async def _carry_out_later(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
         await pace.yield_turn()
-        effects = self._behind[group_id]
+        effects = self._queued_effects[group_id]
         while effects:
             effect = effects.popleft()
             if isinstance(effect, AnswerWaiter) or self.is_current(shard):
                 self._carry_out_effect(shard, effect)
             if pace.has_done(2):
                 await pace.yield_turn()
-        del self._behind[group_id]
+        del self._queued_effects[group_id]
 
     def _carry_out_effect(self, shard: GroupShard, effect: Effect) -> None:
         match effect:
@@ -208,7 +208,9 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         )
         self.tasks.drive(
             operation.run_and_wait(),
-            lambda written, bug: self._on_written(shard, effect.after_write, written, bug),
+            lambda write_result, bug: self._on_written(
+                shard, effect.after_write, write_result, bug
+            ),
             name="group-write",
         )
 
@@ -216,11 +218,11 @@ class ClassicGroups(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         after_write: AfterWrite | None,
-        written: AppliedRecords | Rejection | None,
+        write_result: AppliedRecords | Rejection | None,
         bug: BaseException | None,
     ) -> None:
         if bug is None and self.is_current(shard):
-            error = written.error if isinstance(written, Rejection) else ErrorCode.none
+            error = write_result.error if isinstance(write_result, Rejection) else ErrorCode.none
             self._follow_write(shard, after_write, error)
 
     def _follow_write(

@@ -108,7 +108,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if pace is not None:
             command = await with_names(command, pace)
         member_count = self._members_to_assign(shard, command)
-        partition_count = self._subscribed_partitions(command)
+        partition_count = self._count_subscribed_partitions(command)
         if pace is not None:
             await pace.yield_turn()
         elif member_count > MANY_MEMBERS or partition_count > MANY_PARTITIONS:
@@ -140,7 +140,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
             ),
         )
 
-    def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
+    def _count_subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Number of partitions of the topics that a heartbeat names."""
         topics = self.image().topics
         existing_topics = topics.keys() & (command.topic_names or ())
@@ -183,7 +183,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(group, ConsumerGroup):
             return group
         if command.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
-            return _missing_group(command.group_id, exists=group is not None)
+            return _missing_group(command.group_id, is_there=group is not None)
         new_group = ConsumerGroup(command.group_id, self.protocol.release_rules)
         if not isinstance(group, ClassicGroup):
             return new_group
@@ -412,7 +412,7 @@ class ConsumerGroups(msgspec.Struct, kw_only=True, eq=False):
         def decide_anew() -> _ConsumerDecision | Rejection:
             group = shard.groups.get(group_id)
             if not isinstance(group, ConsumerGroup):
-                return _missing_group(group_id, exists=group is not None)
+                return _missing_group(group_id, is_there=group is not None)
             return _ConsumerDecision(group=group, outcome=decide(group))
 
         return self._operation(shard, group_id, decide_anew)
@@ -423,9 +423,9 @@ def _is_too_much(records: Sequence[GroupRecord], refusal: Rejection) -> bool:
     return len(records) > MANY_RECORDS and refusal.error is TOO_MUCH
 
 
-def _missing_group(group_id: str, *, exists: bool) -> Rejection:
+def _missing_group(group_id: str, *, is_there: bool) -> Rejection:
     reason = f"Consumer group {group_id} not found."
-    if exists:
+    if is_there:
         reason = f"Group {group_id} is not a consumer group."
     return Rejection(error=ErrorCode.group_id_not_found, reason=reason)
 

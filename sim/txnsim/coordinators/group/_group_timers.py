@@ -69,7 +69,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     """Armed timers by partition of ``__consumer_offsets`` and group."""
     _late_timers: _TimerQueue = {}
     """Due timers that wait for a later turn."""
-    _behind: _TimerQueue = {}
+    _undecided_timers: _TimerQueue = {}
     """Due timers that wait for a decision about their group."""
     _run_count: int = 0
     """Number of timers that have run in this turn."""
@@ -162,7 +162,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         partition_and_group = shard.partition, timer.group_id
         if self.lines.is_busy(*partition_and_group):
-            if self._queue_timer(self._behind, shard, timer, key, on_fire):
+            if self._queue_timer(self._undecided_timers, shard, timer, key, on_fire):
                 self.tasks.drive(
                     self._run_waiting_timers(partition_and_group), ignore_end, name="group.timers"
                 )
@@ -219,7 +219,7 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     async def _run_waiting_timers(self, partition_and_group: tuple[int, str]) -> None:
         async with self.lines.line_of(*partition_and_group):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            while group_timers := self._behind.get(partition_and_group):
+            while group_timers := self._undecided_timers.get(partition_and_group):
                 self._run_group_timers(group_timers)
                 if pace.has_done(LOOK_ELEMENTS):
                     await pace.yield_turn()
@@ -242,14 +242,14 @@ class _DueTimer(msgspec.Struct, eq=False):
     """A due timer in a queue; it can still be cancelled."""
 
     line: _TimerQueue
-    where: tuple[int, str]
+    shard_and_group: tuple[int, str]
     key: _TimerKey
 
     def cancel(self) -> None:
-        group_timers = self.line.get(self.where, {})
+        group_timers = self.line.get(self.shard_and_group, {})
         group_timers.pop(self.key, None)
         if not group_timers:
-            self.line.pop(self.where, None)
+            self.line.pop(self.shard_and_group, None)
 
 
 def _timer_key(timer: TimerSet | TimerCancelled) -> _TimerKey:

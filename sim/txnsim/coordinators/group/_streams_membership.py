@@ -44,15 +44,15 @@ class _StreamsDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     group: StreamsGroup
     outcome: StreamsOutcome
-    before: tuple[GroupRecord, ...] = ()
+    first_records: tuple[GroupRecord, ...] = ()
     """Records to write first: deletion of an empty classic group of that id."""
-    after: StreamsGroup | None = None
+    group_after: StreamsGroup | None = None
     """The group with all records applied, computed in advance if there are many."""
 
     @property
     def records(self) -> tuple[GroupRecord, ...]:
         """Every record, in log order."""
-        return (*self.before, *self.outcome.records)
+        return (*self.first_records, *self.outcome.records)
 
 
 class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
@@ -160,7 +160,10 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             else None
         )
         return _StreamsDecision(
-            group=streams_group, outcome=heartbeat_outcome, before=old_tombstones, after=group_after
+            group=streams_group,
+            outcome=heartbeat_outcome,
+            first_records=old_tombstones,
+            group_after=group_after,
         )
 
     # Writing
@@ -172,7 +175,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
         has none.
         """
         group, outcome = decision.group, decision.outcome
-        if decision.before:
+        if decision.first_records:
             self.timers.forget(shard, group.group_id)
         last_offset: int | Rejection | None = None
         is_current_group = shard.groups.get(group.group_id) is group
@@ -181,11 +184,13 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             group.memory = outcome.memory
         if records:
             members_before = self.trace.members_of(shard, group.group_id)
-            last_offset = self.writer.append(shard, records, takes_effect=decision.after is None)
+            last_offset = self.writer.append(
+                shard, records, takes_effect=decision.group_after is None
+            )
             if isinstance(last_offset, Rejection):
                 return last_offset
-            if decision.after is not None:
-                group.adopt(decision.after)
+            if decision.group_after is not None:
+                group.adopt(decision.group_after)
             self.trace.trace_changes(shard, group.group_id, members_before)
         if outcome.reply is not None:
             self.rebalance_count += outcome.is_rebalance
@@ -231,7 +236,7 @@ class StreamsGroups(msgspec.Struct, kw_only=True, eq=False):
             return group
         outcome = yield from self.protocol.end_delay(group, now_ms=self.clock.now_ms())
         group_after = yield from _group_after(group, outcome)
-        return _StreamsDecision(group=group, outcome=outcome, after=group_after)
+        return _StreamsDecision(group=group, outcome=outcome, group_after=group_after)
 
     # Life of a shard
 

@@ -163,13 +163,15 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         encoded_records.record_bytes = record_bytes
         return encoded_records
 
-    def refuse_many(self, shard: GroupShard, group_id: str, tombstones: int) -> Rejection | None:
+    def refuse_many(
+        self, shard: GroupShard, group_id: str, tombstone_count: int
+    ) -> Rejection | None:
         """Refuse too many tombstones of a group before they are built; before 4.0 they take effect
         whatever the log says.
         """
         bytes_max = self.log.batch_bytes_max(shard.partition)
-        if self.shares_out and tombstones * (17 + len(group_id)) > bytes_max > 0:
-            return self._too_large_rejection(shard, (), f"{tombstones} tombstones", bytes_max)
+        if self.shares_out and tombstone_count * (17 + len(group_id)) > bytes_max > 0:
+            return self._too_large_rejection(shard, (), f"{tombstone_count} tombstones", bytes_max)
         return None
 
     def _too_large_rejection(

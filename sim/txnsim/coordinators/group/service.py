@@ -138,7 +138,7 @@ class GroupCoordinator:
         tracer: Tracer,
         share_coordinators: ShareCoordinators,
         latest_offset: LatestOffset,
-        partitions: int | None = None,
+        partition_count: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
 
@@ -156,12 +156,12 @@ class GroupCoordinator:
             tracer: Records an event for each position of a transaction.
             share_coordinators: Sends commands to share coordinators.
             latest_offset: Asks a partition's leader for its end offset.
-            partitions: Number of partitions of ``__consumer_offsets``, if the topic already exists.
+            partition_count: Number of partitions of ``__consumer_offsets``, if the topic exists.
         """
         self._clock = clock
         self._settings = settings
         self._rules = release_rules
-        self.partitions: Final = partitions or settings.offsets_topic_num_partitions
+        self.partitions: Final = partition_count or settings.offsets_topic_num_partitions
         """Number of partitions to which this broker maps groups, as long as it runs."""
         self._tasks = tasks
         self._ownership: Ownership[GroupShard] = Ownership(
@@ -678,9 +678,9 @@ class GroupCoordinator:
             for start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
                     break
-                part = group_partitions[start : start + SLICE_POSITIONS]
+                partition_slice = group_partitions[start : start + SLICE_POSITIONS]
                 record_count = await self._clean_up(
-                    shard, "", partial(_hidden_tombstones, shard, part)
+                    shard, "", partial(_hidden_tombstones, shard, partition_slice)
                 )
                 await rest_where_due(pace, record_count)
 

@@ -102,7 +102,7 @@ class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Kafka's name, in the message of a timeout."""
-    does: str
+    description: str
     """What it does, in the message of an error."""
     decide: Callable[[ShareStateDecisions, Any], ShareDecision | Rejection]
     answer: Callable[..., ShareAnswer]
@@ -114,37 +114,37 @@ class ShareStateOperation(msgspec.Struct, frozen=True, kw_only=True):
     def fail(self, command: ShareCommand, error: ErrorCode, message: str) -> ShareAnswer:
         """The answer if the log is not available or refuses the records."""
         message = _ERROR_TEXTS.get(error, message)
-        return self.refuse(command, append_error(error), f"Unable to {self.does}: {message}")
+        return self.refuse(command, append_error(error), f"Unable to {self.description}: {message}")
 
 
 OPERATIONS: Final[Mapping[int, ShareStateOperation]] = {
     INITIALIZE_SHARE_GROUP_STATE: ShareStateOperation(
         name="initialize-share-group-state",
-        does="initialize share group state",
+        description="initialize share group state",
         decide=ShareStateDecisions.initialize,
         answer=ShareStateError,
     ),
     READ_SHARE_GROUP_STATE: ShareStateOperation(
         name="read-update-leader-epoch-state",
-        does="read share group state",
+        description="read share group state",
         decide=ShareStateDecisions.read,
         answer=partial(ShareState, start_offset=0),
     ),
     WRITE_SHARE_GROUP_STATE: ShareStateOperation(
         name="write-share-group-state",
-        does="write share group state",
+        description="write share group state",
         decide=ShareStateDecisions.write,
         answer=ShareStateError,
     ),
     DELETE_SHARE_GROUP_STATE: ShareStateOperation(
         name="delete-share-group-state",
-        does="delete share group state",
+        description="delete share group state",
         decide=ShareStateDecisions.delete,
         answer=ShareStateError,
     ),
     READ_SHARE_GROUP_STATE_SUMMARY: ShareStateOperation(
         name="read-share-group-state-summary",
-        does="read share group state summary",
+        description="read share group state summary",
         decide=ShareStateDecisions.summarize,
         answer=partial(ShareStateSummary, start_offset=0),
     ),
@@ -230,7 +230,7 @@ class ShareCoordinator:
         log: CoordinatorLog,
         image: Callable[[], ClusterImage],
         delete_records: DeleteRecords,
-        partitions: int | None = None,
+        partition_count: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
 
@@ -243,13 +243,15 @@ class ShareCoordinator:
             log: The partitions of ``__share_group_state``.
             image: The metadata as the broker knows it.
             delete_records: Deletes old records of that log.
-            partitions: Number of partitions of ``__share_group_state``, if the topic already
+            partition_count: Number of partitions of ``__share_group_state``, if the topic already
                 exists.
         """
         self._clock = clock
         self._settings = settings
         self._rules = release_rules
-        self.partitions: Final = partitions or settings.share_coordinator_state_topic_num_partitions
+        self.partitions: Final = (
+            partition_count or settings.share_coordinator_state_topic_num_partitions
+        )
         """Number of partitions of ``__share_group_state``, by which keys are mapped to partitions
         as long as this broker runs.
         """

@@ -74,7 +74,7 @@ _IS_COMMIT: Final = {
 """Whether a transaction in that state is committed."""
 
 
-class AfterTransition(Protocol):
+class TransitionCallback(Protocol):
     """Called when a transition has taken effect."""
 
     def __call__(
@@ -127,7 +127,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         *,
         now_ms: int,
         is_begun: bool = False,
-        after_transition: AfterTransition | None = None,
+        after_transition: TransitionCallback | None = None,
     ) -> ReplyT | Rejection:
         """Mark a transition as pending, write its record, and apply it.
 
@@ -183,8 +183,8 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         applied_txn = apply(txn, record, release_rules=self.rules)
         assert applied_txn is not None
         owned_partition.entries[transactional_id] = applied_txn
-        if owned_partition.withdrawn:
-            owned_partition.withdrawn.pop(transactional_id, None)
+        if owned_partition.withdrawn_transitions:
+            owned_partition.withdrawn_transitions.pop(transactional_id, None)
         if self.tracer.on:
             tracing.trace_completion(self.tracer, owned_partition.node, applied_txn, level)
         if after_transition is not None and decision.effects:
@@ -233,7 +233,7 @@ def _withdraw_transition(
             owned_partition.entries[transactional_id], record
         )
         if error in _ERRORS_AFTER_APPEND:
-            owned_partition.withdrawn[transactional_id] = record
+            owned_partition.withdrawn_transitions[transactional_id] = record
     return Rejection(
         error=client_error,
         reason=f"{transactional_id}: the log refused {record.state.wire_name} with {error.name}",

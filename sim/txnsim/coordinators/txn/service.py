@@ -119,9 +119,9 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions_owned: int
     partitions_loading: int
-    pending_markers: int
+    pending_marker_count: int
     """Number of transactions that wait for markers."""
-    unknown_destinations: int
+    unknown_destination_count: int
     """Kafka's UnknownDestinationQueueSize."""
     completions_waiting: int
     """Kafka's LogAppendRetryQueueSize."""
@@ -161,7 +161,7 @@ class TransactionCoordinator:
         send_markers: SendMarkers,
         leader_of: LeaderOf,
         allocate_producer_ids: AllocateProducerIds,
-        partitions: int | None = None,
+        partition_count: int | None = None,
         timers: TimerGate = run_when_due,
         release_rules: Rules,
     ) -> None:
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         self._settings = settings
         self._tasks = tasks
         self._tracer = tracer
-        self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
+        self.partitions: Final = partition_count or settings.transaction_state_log_num_partitions
         """Number of partitions of ``__transaction_state``, existing or to be created."""
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
@@ -341,7 +341,9 @@ class TransactionCoordinator:
         decide = partial(decide_end_txn, txn, command, now_ms=now_ms, release_rules=self._rules)
         decision = decide()
         outcome = (
-            self._decide_with_new_id(lambda fresh: decide(fresh_producer_id=fresh), _NO_ID_TO_END)
+            self._decide_with_new_id(
+                lambda fresh_id: decide(fresh_producer_id=fresh_id), _NO_ID_TO_END
+            )
             if isinstance(decision, NeedsProducerId)
             else decision
         )
@@ -486,7 +488,7 @@ class TransactionCoordinator:
         return {
             transactional_id: transition
             for owned_partition in self._ownership
-            for transactional_id, transition in owned_partition.withdrawn.items()
+            for transactional_id, transition in owned_partition.withdrawn_transitions.items()
         }
 
     def snapshot(self) -> CoordinatorSnapshot:
@@ -495,8 +497,8 @@ class TransactionCoordinator:
         return CoordinatorSnapshot(
             partitions_owned=len(self._ownership.owned),
             partitions_loading=len(self._ownership.loading),
-            pending_markers=queue.debt_count,
-            unknown_destinations=queue.leader_unknown_count,
+            pending_marker_count=queue.debt_count,
+            unknown_destination_count=queue.leader_unknown_count,
             completions_waiting=self._markers.completions_waiting,
             markers_sent_total=self._markers.sent_total,
             markers_refused_total=self._markers.refused_total,
@@ -589,11 +591,11 @@ class TransactionCoordinator:
     def _abort_timed_out(self, owned_partition: OwnedPartition, txn: TxnMetadata) -> None:
         now_ms = self._clock.now_ms()
         outcome = self._decide_with_new_id(
-            lambda fresh: decide_fence(
+            lambda fresh_id: decide_fence(
                 txn,
                 finalized_version=self._writer.level,
                 now_ms=now_ms,
-                fresh_producer_id=fresh,
+                fresh_producer_id=fresh_id,
                 by_timeout=True,
                 release_rules=self._rules,
             ),
@@ -671,7 +673,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
     tasks: Tasks
     allocate: AllocateProducerIds
     _id_pool: ProducerIdPool = msgspec.field(default_factory=ProducerIdPool)
-    _waiting: list[Pending[None]] = []
+    _waiting_requests: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
         """An unused producer id; None without a block, in which case a block is requested."""
@@ -689,7 +691,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self._request_block()
         if self._id_pool.is_asking:
             block_answered: Pending[None] = Pending(self.tasks)
-            self._waiting.append(block_answered)
+            self._waiting_requests.append(block_answered)
             await block_answered
 
     def _request_block(self) -> None:
@@ -700,7 +702,7 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
         self._id_pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
-        waiting_requests, self._waiting = self._waiting, []
+        waiting_requests, self._waiting_requests = self._waiting_requests, []
         for block_answered in waiting_requests:
             block_answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):

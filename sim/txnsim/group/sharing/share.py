@@ -305,7 +305,7 @@ def _assign_targets(
         AssignableMember(
             member_id=member.member_id,
             topics=_topic_ids(member, image),
-            owned=group.target.get(member.member_id, frozenset()),
+            previous_partitions=group.target.get(member.member_id, frozenset()),
         )
         for member in members
     ]

@@ -24,12 +24,15 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
         capacity: Initial capacity, rounded up to a power of two.
     """
     distinct_names = list(dict.fromkeys(names))
-    buckets = 1
-    while buckets < capacity:
-        buckets *= 2
-    while len(distinct_names) > buckets * 3 // 4:
-        buckets *= 2
-    mask, spread_hash = buckets - 1, _quickest_function(distinct_names, _cached_spread, _spread)
+    bucket_count = 1
+    while bucket_count < capacity:
+        bucket_count *= 2
+    while len(distinct_names) > bucket_count * 3 // 4:
+        bucket_count *= 2
+    mask, spread_hash = (
+        bucket_count - 1,
+        _quickest_function(distinct_names, _cached_spread, _spread),
+    )
     return sorted(distinct_names, key=lambda name: spread_hash(name) & mask)
 
 

@@ -155,11 +155,11 @@ def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejec
     """Check the member's epoch: a member at its previous epoch may have missed an answer; any other
     epoch is a zombie's.
     """
-    epoch, owned = command.member_epoch, command.owned_tasks
+    epoch, owned_tasks = command.member_epoch, command.owned_tasks
     if epoch == member.member_epoch:
         return None
     is_late = epoch == member.previous_member_epoch and epoch < member.member_epoch
-    if is_late and owned is not None and _has_only(member.assigned, owned):
+    if is_late and owned_tasks is not None and _has_only(member.assigned, owned_tasks):
         return None
     comparison = "greater" if epoch > member.member_epoch else "smaller"
     return Rejection(
@@ -170,11 +170,11 @@ def _check_epoch(member: StreamsGroupMember, command: StreamsHeartbeat) -> Rejec
     )
 
 
-def _has_only(assigned: MemberTasks, owned: Tasks) -> bool:
+def _has_only(assigned: MemberTasks, owned_tasks: Tasks) -> bool:
     return (
-        owned.active <= assigned.active.keys()
-        and owned.standby <= assigned.standby
-        and owned.warmup <= assigned.warmup
+        owned_tasks.active <= assigned.active.keys()
+        and owned_tasks.standby <= assigned.standby
+        and owned_tasks.warmup <= assigned.warmup
     )
 
 

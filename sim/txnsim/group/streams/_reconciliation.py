@@ -50,7 +50,7 @@ class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     assignment_epoch: int
     tasks: Tasks
-    owned: Tasks | None
+    owned_tasks: Tasks | None
     """The tasks that the member reports; None means unchanged."""
     holders: Holders
     changes_in_place: bool = True
@@ -58,7 +58,7 @@ class TaskTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     def still_has(self, revoked: MemberTasks) -> bool:
         """Whether the member still reports revoked tasks."""
-        return self.owned is None or self.owned.has_some_of(revoked)
+        return self.owned_tasks is None or self.owned_tasks.has_some_of(revoked)
 
 
 def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMember | Rejection:
@@ -80,7 +80,7 @@ def reconcile(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMembe
         case StreamsMemberState.UNRELEASED_TASKS:
             return _ReconciliationStep(member, goal).member_after(member.member_epoch)
         case StreamsMemberState.UNKNOWN:
-            if goal.owned is not None and goal.owned.is_empty:
+            if goal.owned_tasks is not None and goal.owned_tasks.is_empty:
                 return _ReconciliationStep(member, goal).member_after(goal.assignment_epoch)
             return Rejection(
                 error=ErrorCode.fenced_member_epoch,

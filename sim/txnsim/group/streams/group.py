@@ -93,7 +93,7 @@ class RefinedTarget(msgspec.Struct, frozen=True, kw_only=True):
 class UnrecordedState(msgspec.Struct, frozen=True, kw_only=True):
     """State of a group that is in no record: a coordinator that loads begins without it."""
 
-    configured: ConfiguredTopology | None = None
+    configured_topology: ConfiguredTopology | None = None
     refreshed_version: int = -1
     """Metadata offset at which the topology was last compared with the topics."""
     task_offsets: Mapping[str, TaskOffsets] = {}

@@ -207,7 +207,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         not been compared with the topics yet, the next heartbeat does it. Yield during large
         assignments.
         """
-        configured_topology = group.memory.configured
+        configured_topology = group.memory.configured_topology
         is_due = group.members and group.epoch > group.assignment_epoch
         if not is_due or configured_topology is None or not self.may_assign(group, now_ms):
             return StreamsOutcome()
@@ -456,7 +456,7 @@ class _Heartbeat:
         memory_before = self._group.memory
         memory = msgspec.structs.replace(
             self._memory,
-            configured=memory_before.configured,
+            configured_topology=memory_before.configured_topology,
             refreshed_version=memory_before.refreshed_version,
         )
         return StreamsOutcome(refusal=refusal, effects=tuple(self._effects), memory=memory)
@@ -512,15 +512,19 @@ class _Heartbeat:
         group, memory = self._group, self._memory
         metadata_hash = group.metadata_hash
         is_due = group.topology is None
-        if is_due or memory.configured is None or memory.refreshed_version != self._image.offset:
+        if (
+            is_due
+            or memory.configured_topology is None
+            or memory.refreshed_version != self._image.offset
+        ):
             metadata_hash = topics_hash(topology.required_topics(), self._image)
             is_due = is_due or metadata_hash != group.metadata_hash
-        if not is_due and memory.configured is not None:
-            return memory.configured, metadata_hash
+        if not is_due and memory.configured_topology is not None:
+            return memory.configured_topology, metadata_hash
         configured_topology = configure(topology, self._image)
         if isinstance(configured_topology, Rejection):
             return configured_topology
-        self._change_memory(configured=configured_topology)
+        self._change_memory(configured_topology=configured_topology)
         return configured_topology, metadata_hash
 
     def _inputs_changed(self, metadata_hash: int, validated_epoch: int) -> bool:
@@ -656,7 +660,7 @@ class _Heartbeat:
         goal = TaskTarget(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
-            owned=self._command.owned_tasks,
+            owned_tasks=self._command.owned_tasks,
             holders=holders_of(self._group.members.values()),
             changes_in_place=self._protocol.release_rules.streams_tasks_change_in_place,
         )

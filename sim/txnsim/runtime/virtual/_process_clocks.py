@@ -504,10 +504,16 @@ class Libraries:
         """Let a record without a timestamp get the run's time."""
         real_append, is_ours = native_attribute(builder_class, "append"), self._is_run_thread
 
-        def append(self: Any, offset: int, timestamp: int | None, *more: Any, **named: Any) -> Any:
+        def append(
+            self: Any,
+            offset: int,
+            timestamp: int | None,
+            *further_arguments: Any,
+            **keyword_arguments: Any,
+        ) -> Any:
             if timestamp is None and is_ours():
                 timestamp = int(time.time() * 1_000)
-            return real_append(self, offset, timestamp, *more, **named)
+            return real_append(self, offset, timestamp, *further_arguments, **keyword_arguments)
 
         if real_append is not None and put_native_attribute(builder_class, "append", append):
             self._stack.callback(put_native_attribute, builder_class, "append", real_append)

@@ -119,14 +119,14 @@ class DecisionBook:
         return tuple(self._wrong_data[key] for key in sorted(self._wrong_data, key=_place_of))
 
     def decided(
-        self, topic_partition: TopicPartition, producer: ProducerEntry, newest: NewestTxn | None
+        self, topic_partition: TopicPartition, producer: ProducerEntry, newest_txn: NewestTxn | None
     ) -> DecisionEvidence:
         """The past decision about an open transaction that hangs.
 
         Args:
             topic_partition: The partition.
             producer: Its producer, as the leader has it.
-            newest: The newest transaction of its id; None if no coordinator knows it.
+            newest_txn: The newest transaction of its id; None if no coordinator knows it.
         """
         producer_id = producer.producer_id
         due_decisions = DueDecisions.for_partition(
@@ -153,7 +153,7 @@ class DecisionBook:
         return DecisionEvidence.from_log(
             due_decisions, markers, last_write_ms=producer.last_timestamp
         ) or DecisionEvidence.from_newest_txn(
-            producer_id, producer.producer_epoch, producer.last_timestamp, newest
+            producer_id, producer.producer_epoch, producer.last_timestamp, newest_txn
         )
 
     # Reading
@@ -176,9 +176,10 @@ class DecisionBook:
                 ),
             )
             self._wrong_data = {
-                place: wrong
-                for place, wrong in self._wrong_data.items()
-                if place[:2] != (key[0], log.topic_partition) or wrong.offset < log.log_end_offset
+                place: contradiction
+                for place, contradiction in self._wrong_data.items()
+                if place[:2] != (key[0], log.topic_partition)
+                or contradiction.offset < log.log_end_offset
             }
         is_coordinator_log = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
         if read_log.next_offset >= log.log_end_offset:
@@ -214,7 +215,7 @@ class DecisionBook:
         for (topic_id, _), log in self._logs.items():
             for producer_id in log.changed_producers & decisions.keys():
                 transactional_id, producer_decisions = decisions[producer_id]
-                for wrong in contradictions(
+                for contradiction in contradictions(
                     log.topic_partition,
                     producer_id,
                     transactional_id,
@@ -225,7 +226,9 @@ class DecisionBook:
                     ],
                     log.markers[producer_id],
                 ):
-                    self._wrong_data[topic_id, log.topic_partition, wrong.offset] = wrong
+                    self._wrong_data[topic_id, log.topic_partition, contradiction.offset] = (
+                        contradiction
+                    )
             log.changed_producers.clear()
 
 

@@ -288,7 +288,7 @@ class ClusterFactsReader:
             if isinstance(action, Hold | Reorder) or (
                 isinstance(action, Stall) and action.stall_ms is None
             ):
-                for held_crossing in armed.held.values():
+                for held_crossing in armed.held_crossings.values():
                     crossing = held_crossing.crossing
                     if crossing.api_key == _WRITE_TXN_MARKERS_KEY or crossing.kind == MARKER:
                         yield armed.rule.id, crossing

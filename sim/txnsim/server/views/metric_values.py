@@ -94,7 +94,7 @@ def readings(
         )
 
 
-def late_transactions(cluster: SimCluster) -> int:
+def count_late_transactions(cluster: SimCluster) -> int:
     """Number of partitions with late transactions on all brokers
     (PartitionsWithLateTransactionsCount), as in the metrics.
     """
@@ -144,8 +144,8 @@ def _broker_readings(broker: Broker, id_counts: IdCounts, now_ms: int) -> Iterat
         yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=txn_count)
     yield from _readings_of(
         labels,
-        (table.MARKERS_PENDING, snapshot.pending_markers),
-        (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
+        (table.MARKERS_PENDING, snapshot.pending_marker_count),
+        (table.MARKERS_UNKNOWN, snapshot.unknown_destination_count),
         (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
         (table.MARKERS_SENT, snapshot.markers_sent_total),
         (table.TIMEOUTS, snapshot.timeouts_total),
@@ -217,7 +217,7 @@ def _share_readings(labels: tuple[str, ...], share_fetching: ShareFetching) -> I
         )
         for metric, value in (
             (table.SHARE_IN_FLIGHT, led_share.core.in_flight_count),
-            (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batches),
+            (table.SHARE_IN_FLIGHT_BATCHES, led_share.core.in_flight_batch_count),
             (table.SHARE_LOCK_TIMEOUTS, led_share.lock_timeout_count),
         ):
             if value:

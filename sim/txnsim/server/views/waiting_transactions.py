@@ -123,7 +123,7 @@ def _held_reasons(
     cluster: SimCluster, transactional_id: str, txn: TxnMetadata | None
 ) -> Iterator[str]:
     for armed in cluster.injector.rules():
-        for held_crossing in armed.held.values():
+        for held_crossing in armed.held_crossings.values():
             crossing = held_crossing.crossing
             if _concerns(crossing.subject, transactional_id, txn):
                 yield (

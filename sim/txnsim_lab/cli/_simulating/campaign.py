@@ -117,7 +117,7 @@ def _play_and_examine(
     if args.engine == LOCAL_ENGINE:
         if getattr(args, "master", None) is not None:
             raise ConfigError("--master needs --engine spark")
-        return on_this_machine(options, jobs=args.jobs or processors(), cpu_s=cpu_s)
+        return on_this_machine(options, process_count=args.jobs or processors(), cpu_s=cpu_s)
     if args.jobs is not None:
         raise ConfigError("--jobs needs --engine local; with Spark, --master says how many")
     chosen_module = next(

@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
     is_stopped = False
 
     def goes_on() -> bool:
-        early = args.first and tally.failed_rows
-        return not early and (end_ms is None or wall_ms() < end_ms)
+        may_end_early = args.first and tally.failed_rows
+        return not may_end_early and (end_ms is None or wall_ms() < end_ms)
 
     with _open_row_file(args.rows, options) as row_file:
         known_rows = {} if row_file is None else row_file.rows
@@ -120,11 +120,11 @@ def run(args: argparse.Namespace) -> int:
         seed_order = guided_seeds(seeds, options) if args.guided else seeds
         seeds_to_play = (seed for seed in seed_order if seed not in known_rows)
         try:
-            for seed_row in rows(seeds_to_play, options, jobs=jobs, goes_on=goes_on):
+            for seed_row in rows(seeds_to_play, options, process_count=jobs, goes_on=goes_on):
                 tally.add(seed_row)
                 if row_file is not None:
                     row_file.add(seed_row)
-                progress.advance(tally.seed_count, tally=_tally_text(tally))
+                progress.advance(tally.seed_count, tally_text=_tally_text(tally))
         except KeyboardInterrupt:
             is_stopped = True
     progress.end()
@@ -329,7 +329,7 @@ def repeat_options(args: argparse.Namespace) -> tuple[str, ...]:
         ("--workload", args.workload),
     ]
     return tuple(
-        word for name, value in options if value is not None for word in option(name, value)
+        argument for name, value in options if value is not None for argument in option(name, value)
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from txnsim_lab.scenario.driver_commands import Input, PlannedStep
     from txnsim_lab.scenario.runner import ScenarioRun
     from txnsim_lab.scenario.stage import RunningStory
-    from txnsim_lab.scenario.teaching.lessons import Beside, Lesson, Part, StoryRun
+    from txnsim_lab.scenario.teaching.lessons import BesideRun, Lesson, Part, StoryRun
 
 LEFT_STATUS: Final = 1
 DEMO_LESSON: Final = "demo"
@@ -372,12 +372,12 @@ class _StopAtStep:
             raise PlayedError
 
 
-def _play_beside(story: StoryRun, beside: Beside) -> Recording:
+def _play_beside(story: StoryRun, beside_run: BesideRun) -> Recording:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.lesson_solver import PlayedError, scenario_run_of
 
-    pace = _StopAtStep(beside.until)
-    story_beside = msgspec.structs.replace(story, run=beside.run)
+    pace = _StopAtStep(beside_run.until)
+    story_beside = msgspec.structs.replace(story, run=beside_run.run)
     with contextlib.suppress(PlayedError):
         run_in_virtual_time(scenario_run_of(story_beside), pace=pace)
     assert pace.recording_at_step is not None

@@ -32,13 +32,13 @@ COLUMNS: Final[Columns[Mapping[str, str]]] = {
 }
 
 
-def hand_in(path: Path, lesson_id: str, predictions: Sequence[bool], goals: int) -> None:
+def hand_in(path: Path, lesson_id: str, predictions: Sequence[bool], goal_count: int) -> None:
     """Write the file.
 
     Raises:
         ConfigError: The file can't be written.
     """
-    handed_in = HandedIn(lesson=lesson_id, predictions=tuple(predictions), goals=goals)
+    handed_in = HandedIn(lesson=lesson_id, predictions=tuple(predictions), goals=goal_count)
     write_whole(path, msgspec.json.encode(handed_in) + b"\n", error_prefix="--hand-in")
 
 

@@ -28,7 +28,7 @@ def write(path: Path, titled_recordings: Sequence[tuple[str, Recording]], *, red
     """
     from txnsim_lab.http.page.one_file import one_file, remark
 
-    write_whole(path, one_file(titled_recordings, redact=redact, tell=TERMINAL.progress))
+    write_whole(path, one_file(titled_recordings, redact=redact, report_progress=TERMINAL.progress))
     TERMINAL.progress(f"{path}: {remark(redact=redact)}")
 
 

@@ -130,7 +130,9 @@ def _convert_to_page(recording: Recording, args: argparse.Namespace) -> None:
     titled_recordings = [(_title(recording, args.file), recording)]
     if args.to is None:
         TERMINAL.data(
-            page_of(titled_recordings, redact=args.redact, tell=TERMINAL.progress).rstrip("\n")
+            page_of(
+                titled_recordings, redact=args.redact, report_progress=TERMINAL.progress
+            ).rstrip("\n")
         )
     else:
         html_file.write(args.to, titled_recordings, redact=args.redact)

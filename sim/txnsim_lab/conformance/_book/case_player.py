@@ -254,7 +254,7 @@ class CasePlayer:
 
     def _answer_of(self, step: CaseStep, request: VerbRequest) -> Any:
         if step.silent or step.closes:
-            return self._ask_without_answer(request, closes=step.closes)
+            return self._ask_without_answer(request, closes_connection=step.closes)
         return self._ask_until(step, request)
 
     def _ask_until(self, step: CaseStep, request: VerbRequest) -> Any:
@@ -300,14 +300,14 @@ class CasePlayer:
     def _is_own_transaction(self, transaction: Any) -> bool:
         return str(transaction.transactional_id).startswith(f"{self._play_prefix}-")
 
-    def _ask_without_answer(self, request: VerbRequest, *, closes: bool) -> Any:
+    def _ask_without_answer(self, request: VerbRequest, *, closes_connection: bool) -> Any:
         """Send a request that should get no answer; returns what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(API_KEYS[request.api], request.version, **request.fields)
             # A broker that has answered later questions has had its time for this one, too.
             for _ in range(_LATER_REQUEST_COUNT):
                 self._player.ask_unrecorded("ApiVersions", 0)
-            answer = connection.receive_frame() if closes else connection.silence()
+            answer = connection.receive_frame() if closes_connection else connection.silence()
         return answer if isinstance(answer, NoAnswer) else f"answered {len(answer)} bytes"
 
     def _note_answer(
@@ -669,7 +669,7 @@ def play_all(
         concurrent_plays += [
             (case, threads.submit(copy_context().run, play_case, case))
             for case in played_cases
-            if not case.alone
+            if not case.plays_alone
         ]
         yield from concurrent_plays
     except BaseException:
@@ -681,7 +681,7 @@ def play_all(
         raise
     threads.shutdown()
     for case in played_cases:
-        if case.alone:
+        if case.plays_alone:
             outcome: Future[Play] = Future()
             try:
                 outcome.set_result(play_case(case))

@@ -47,7 +47,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     text: CaseText
     chosen_values: Mapping[str, Any]
     broker: str
-    alone: bool
+    plays_alone: bool
     """Whether no other case may be played at the same time."""
 
     @property
@@ -154,7 +154,7 @@ def _variants(file_name: str, case_text: CaseText, file: CaseFile) -> Iterator[C
             text=case_text,
             chosen_values=dict(zip(case_text.vary, values, strict=True)),
             broker=file.broker,
-            alone=file.alone or case_text.alone,
+            plays_alone=file.alone or case_text.alone,
         )
 
 

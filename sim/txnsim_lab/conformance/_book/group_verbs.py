@@ -21,10 +21,10 @@ NO_GENERATION: Final = -1
 
 
 def add_offsets_to_txn(
-    variables: Variables, of: str, *, group: str, v: int = 3, **other: Any
+    variables: Variables, of: str, *, group: str, v: int = 3, **producer_fields: Any
 ) -> list[VerbRequest]:
     """Make an AddOffsetsToTxn request."""
-    producer = producer_of(variables, of, other)
+    producer = producer_of(variables, of, producer_fields)
     fields: RequestFields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
@@ -46,10 +46,10 @@ def txn_offset_commit(
     member: str = "",
     instance: str | None = None,
     metadata: str | None = "",
-    **other: Any,
+    **producer_fields: Any,
 ) -> list[VerbRequest]:
     """Make a TxnOffsetCommit request for one partition."""
-    producer = producer_of(variables, of, other)
+    producer = producer_of(variables, of, producer_fields)
     topic, partition = partition_of(variables, to)
     fields: RequestFields = {
         "transactional_id": producer.id,

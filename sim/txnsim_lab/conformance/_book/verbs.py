@@ -69,10 +69,10 @@ def add_partitions_to_txn(
     to: str | list[str] = "t",
     v: int = 3,
     verify: bool = False,
-    **other: Any,
+    **producer_fields: Any,
 ) -> list[VerbRequest]:
     """Make an AddPartitionsToTxn request; ``verify`` exists from v4 on."""
-    producer = producer_of(variables, of, other)
+    producer = producer_of(variables, of, producer_fields)
     topics: dict[str, list[int]] = {}
     for partition_name in [to] if isinstance(to, str) else to:
         topic, partition = partition_of(variables, partition_name)
@@ -84,10 +84,10 @@ def add_partitions_to_txn(
 
 
 def end_txn(
-    variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
+    variables: Variables, of: str, *, v: int = 4, commit: bool = True, **producer_fields: Any
 ) -> list[VerbRequest]:
     """Make an EndTxn request."""
-    producer = producer_of(variables, of, other)
+    producer = producer_of(variables, of, producer_fields)
     fields = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
@@ -135,10 +135,10 @@ def write_txn_markers(
     commit: bool = True,
     coordinator: int = 0,
     tv: int = 0,
-    **other: Any,
+    **producer_fields: Any,
 ) -> list[VerbRequest]:
     """Make a WriteTxnMarkers request with one marker, as an operator writes it."""
-    producer = producer_of(variables, of, other)
+    producer = producer_of(variables, of, producer_fields)
     topics: dict[str, list[int]] = {}
     for partition_name in [to] if isinstance(to, str) else to:
         topic, partition = partition_of(variables, partition_name)
@@ -170,7 +170,7 @@ def produce_batch(
     id: str | None = None,
     transactional: bool | None = None,
     acks: int = -1,
-    **other: Any,
+    **batch_fields: Any,
 ) -> list[VerbRequest]:
     """Make a Produce request with one batch; all other parameters are fields of the batch
     (``batches``).
@@ -183,8 +183,13 @@ def produce_batch(
         id = producer.id if id is None else id
     is_transactional = (producer is not None and producer.id is not None) or id is not None
     producer_fields["transactional"] = is_transactional if transactional is None else transactional
-    other = {field_name.replace("_", "-"): field_value for field_name, field_value in other.items()}
-    batch_bytes = batch_from({**producer_fields, **({} if seq == -1 else {"seq": seq}), **other})
+    batch_fields = {
+        field_name.replace("_", "-"): field_value
+        for field_name, field_value in batch_fields.items()
+    }
+    batch_bytes = batch_from(
+        {**producer_fields, **({} if seq == -1 else {"seq": seq}), **batch_fields}
+    )
     fields = produce(
         (topic.name, topic.id), batch_bytes, v, partition=partition, transactional_id=id, acks=acks
     )
@@ -262,7 +267,9 @@ VERBS: Final[Mapping[str, Verb]] = {
 
 
 def producer_of(
-    variables: Variables, variable_name: str | None, other: Mapping[str, Any] | None = None
+    variables: Variables,
+    variable_name: str | None,
+    producer_fields: Mapping[str, Any] | None = None,
 ) -> Producer:
     producer = (
         Producer(id=None, pid=-1, epoch=-1)
@@ -271,7 +278,7 @@ def producer_of(
     )
     if not isinstance(producer, Producer):
         raise CaseError(f"{variable_name}: no producer of this play")
-    changed_fields = dict(other or {})
+    changed_fields = dict(producer_fields or {})
     changed_producer = Producer(
         id=changed_fields.pop("id", producer.id),
         pid=changed_fields.pop("pid", producer.pid),

@@ -139,13 +139,13 @@ async def one_of_a_pool(app: Application) -> None:
     """An id fences its own older producer, and no other (KIP-98)."""
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
-    lost = await app.open("lost-1", producer="p")
+    lost_transaction = await app.open("lost-1", producer="p")
     kept_entry = await app.open("a-1", producer="q")
     await app.must_init("newer", transactional_id="shop")
     await app.must_send(kept_entry, "b-2", "q")
     await app.must_end(kept_entry, "q", "commit")
     await app.must_transact("c-1", producer="newer")
-    if await app.end(lost, producer="p") is ReportedEnd.COMMITTED:
+    if await app.end(lost_transaction, producer="p") is ReportedEnd.COMMITTED:
         raise MissError("the library told the older producer that it has committed")
     await app.goes_on("q")
 
@@ -169,8 +169,8 @@ async def administrator_aborts(app: Application) -> None:
     app.steps.append("a producer is gone, and its transaction is open in partition 1")
     await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
                     topic=app.name(TOPIC_NAME), partition=1)  # fmt: skip
-    stable = await app.end_of(1, committed=True)
-    app.expect(stable, await app.end_of(1), "readers get to")
+    stable_offset = await app.end_of(1, committed=True)
+    app.expect(stable_offset, await app.end_of(1), "readers get to")
 
 
 @situation("init-lost", "fenced", "The first InitProducerId is lost, and the application waits for"
@@ -182,10 +182,10 @@ async def init_lost(app: Application) -> None:
     behind that still asks for its id. In the Java client the second call of ``initTransactions``
     waits for the same request as the first one.
     """
-    lost = await app.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
+    drop_rule = await app.arm(point="client.request", api="InitProducerId", limit=1, action="drop")
     await run_together(
         app.must_init(patience_ms=LOSS_PATIENCE_MS // 2, request_timeout_ms=LOSS_PATIENCE_MS),
-        lost.wait_until_struck(),
+        drop_rule.wait_until_struck(),
     )
     transaction = await app.open("a-1")
     await asyncio.sleep(LOSS_PATIENCE_MS * 1.5 / 1_000)

@@ -137,13 +137,13 @@ def _expel_member(protocol: str) -> PlaySituation:
         await app.subscribe("m", "g", protocol)
         app.expect(await app.poll(3, name="m"), list(INPUTS), "the member reads")
         api = "Heartbeat" if protocol == "classic" else "ConsumerGroupHeartbeat"
-        silent = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
+        drop_rule = await app.arm(must_strike=False, point="client.request", api=api, action="drop")
         app.steps.append("another member joins the group, which gives the silent one up")
         await app.kafka.members.join("g", ["input"], protocol=cast("GroupProtocol", protocol))
         transaction = await app.transact("a-1", group="g", position=3, member="m")
         if transaction.reported_end is ReportedEnd.COMMITTED:
             app.choices.append("it sends positions without its member's generation (KIP-447)")
-        await app.disarm(silent)
+        await app.disarm(drop_rule)
         await app.goes_on()
 
     return play
@@ -166,11 +166,11 @@ def _pending_positions(protocol: str) -> PlaySituation:
         app.expect_done(await app.send_offsets("g", 2), "sending the positions")
         fetches = await app.requests("OffsetFetch")
         await app.subscribe("m", "g", protocol)
-        polls = 0
+        poll_count = 0
         for _ in range(POLLS_MAX):  # until it has asked, and some more
             app.expect(await app.poll_once("m"), [], "while positions are pending a member gets")
-            polls += fetches.matched > 0
-            if polls == PENDING_POLLS:
+            poll_count += fetches.matched > 0
+            if poll_count == PENDING_POLLS:
                 break
         await app.must_end(transaction, "p", "commit")
         app.expect(await app.poll(1, name="m"), ["i-3"], "then it gets")

@@ -116,9 +116,11 @@ async def epoch_runs_out(app: Application) -> None:
     await app.must_transact("a-1", producer="old")
     await app.close("old")
     home = BrokerId(await app.kafka.leaders.coordinator_of(TRANSACTIONAL_ID))
-    near = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
-    app.steps.append(f"the epoch of the id is {near}, as after very many transactions")
-    await app.kafka.cluster.brokers[home].coordinator.age(TransactionalId(TRANSACTIONAL_ID), near)
+    high_epoch = ProducerEpoch(PRODUCER_EPOCH_MAX - 3)
+    app.steps.append(f"the epoch of the id is {high_epoch}, as after very many transactions")
+    await app.kafka.cluster.brokers[home].coordinator.age(
+        TransactionalId(TRANSACTIONAL_ID), high_epoch
+    )
     await app.must_init()
     for value in ("b-1", "c-2", "d-1", "e-2", "f-1"):
         await app.must_transact(value)
@@ -157,8 +159,8 @@ async def rolling_upgrade(app: Application) -> None:
         await app.must_end(transaction)
     admin = await app.kafka.rebuilt.admin()
     app.steps.append("metadata.version and transaction.version are raised")
-    newest = REFERENCE.features["metadata.version"].max_level
-    await admin.update_features({"metadata.version": newest, "transaction.version": 2})
+    newest_level = REFERENCE.features["metadata.version"].max_level
+    await admin.update_features({"metadata.version": newest_level, "transaction.version": 2})
     for broker_number, value in enumerate(("c-1", "d-2"), 2):
         await app.must_transact(value, group="g", position=broker_number)
     await app.goes_on()
@@ -210,11 +212,11 @@ async def every_record_refused(app: Application) -> None:
     transaction = app.ledger.begin()
     await app.must("begin", producer="p")
     value = "".join(sha256(bytes([index])).hexdigest() for index in range(64))  # hard to compress
-    sent = await app.do("send", producer="p", topic=app.name("narrow"), partition=0,
-                         value=value, wait=True)  # fmt: skip
-    if sent.error is None:
+    send_answer = await app.do("send", producer="p", topic=app.name("narrow"), partition=0,
+                               value=value, wait=True)  # fmt: skip
+    if send_answer.error is None:
         raise MissError("the library says that it has sent a record that was refused")
-    await app.give_up(transaction, "p", sent.error)
+    await app.give_up(transaction, "p", send_answer.error)
     await _expect_aborted(app, transaction)
 
 

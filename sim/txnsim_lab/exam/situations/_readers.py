@@ -282,11 +282,13 @@ def _read_fixture(fixture: FixtureTopic, **fault: Any) -> PlaySituation:
         if fault:
             await app.arm(point="client.response", **fault)
         await app.consumer(topic=fixture.expected.topic, partitions=1)
-        values, stable = fixture.expected.values, fixture.expected.stable
-        values_read = short_values(await app.poll(len(values), end_offset=stable, partition=0))
+        values, stable_offset = fixture.expected.values, fixture.expected.stable
+        values_read = short_values(
+            await app.poll(len(values), end_offset=stable_offset, partition=0)
+        )
         app.expect(values_read, values, f"the reader of {topic} gets")
         if app.tells_positions:
-            app.expect(app.position(0), stable, "its position in the end")
+            app.expect(app.position(0), stable_offset, "its position in the end")
 
     return play
 

@@ -39,13 +39,13 @@ async def fenced_slowly(app: Application) -> None:
     """
     await app.must_init()
     await app.transact("a-1")
-    slow = {"do": "delay", "delay_ms": 150}
+    delay_action = {"do": "delay", "delay_ms": 150}
     await app.arm(
         must_strike=False,
         point="log.append",
         role="follower",
         topic=TRANSACTION_STATE_TOPIC,
-        action=slow,
+        action=delay_action,
     )
     await app.must("fence", bootstrap=app.target.bootstrap, client_id=CLIENT_ID,
                     transactional_id=app.name(TRANSACTIONAL_ID))  # fmt: skip
@@ -60,12 +60,12 @@ async def while_recovering(app: Application) -> None:
     """PRODUCER_FENCED of InitProducerId is fatal in the Java client (KIP-588)."""
     await app.must_init("old")
     transaction = await app.open("lost-1", producer="old")
-    gap = _error_action("OUT_OF_ORDER_SEQUENCE_NUMBER")
-    await app.arm(point="client.request", api="Produce", limit=1, action=gap)
-    refused = await app.must_be_refused("lost-3", "old")
+    gap_error_action = _error_action("OUT_OF_ORDER_SEQUENCE_NUMBER")
+    await app.arm(point="client.request", api="Produce", limit=1, action=gap_error_action)
+    refusal = await app.must_be_refused("lost-3", "old")
     await app.must_init("new")
     async with app.within(LEARNS_S, "that the older producer learns that it is dead"):
-        await app.give_up(transaction, "old", refused)
+        await app.give_up(transaction, "old", refusal)
         if "old" not in app.dead:
             transaction = await app.transact("lost-5", producer="old")
             if transaction.reported_end is ReportedEnd.COMMITTED:
@@ -83,8 +83,8 @@ async def needs_new_epoch(app: Application) -> None:
     """
     await app.must_init()
     transaction = await app.open("a-1")
-    forgotten = _error_action("UNKNOWN_PRODUCER_ID")
-    await app.arm(point="client.request", api="Produce", limit=1, action=forgotten)
+    unknown_producer_action = _error_action("UNKNOWN_PRODUCER_ID")
+    await app.arm(point="client.request", api="Produce", limit=1, action=unknown_producer_action)
     answer = await app.send("b-2")
     if answer.error is None:
         transaction.values = ("a-1", "b-2")
@@ -104,13 +104,13 @@ async def init_slow(app: Application) -> None:
     """The answer comes while nothing waits for it. In the Java client ``initTransactions`` throws
     TimeoutException, and may be called again.
     """
-    slow = await app.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
+    hold_rule = await app.arm(point="client.response", api="InitProducerId", limit=1, action="hold")
     bounds: dict[str, Any] = {"patience_ms": 2_000, "request_timeout_ms": 20_000}
 
     async def come() -> None:
-        await slow.wait_until_struck()
+        await hold_rule.wait_until_struck()
         await asyncio.sleep(3)
-        await app.release(slow)
+        await app.release(hold_rule)
         await asyncio.sleep(1)
 
     answer, _ = await run_together(app.init(repeats=1, **bounds), come())
@@ -132,8 +132,8 @@ async def abort_behind_slow_markers(app: Application) -> None:
     the retry.
     """
     await app.must_init()
-    slow = {"do": "delay", "delay_ms": 400}
-    await app.arm(point="peer.request", api="WriteTxnMarkers", action=slow)
+    delay_action = {"do": "delay", "delay_ms": 400}
+    await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay_action)
     for index in range(4):
         await app.must_transact(f"a{index}-1")
         transaction = app.ledger.begin(f"b{index}-2")
@@ -237,18 +237,18 @@ async def topic_unknown(app: Application) -> None:
     """
     await app.must_init()
     await app.must_transact("a-1")
-    unknown, moved = (
+    unknown_topic_action, moved_leader_action = (
         _error_action("UNKNOWN_TOPIC_OR_PARTITION"),
         _error_action("NOT_LEADER_OR_FOLLOWER"),
     )
-    forgets = await app.arm(
-        point="client.response", api="Metadata", action=unknown, must_strike=False
+    metadata_rule = await app.arm(
+        point="client.response", api="Metadata", action=unknown_topic_action, must_strike=False
     )
-    await app.arm(point="client.request", api="Produce", limit=1, action=moved)
+    await app.arm(point="client.request", api="Produce", limit=1, action=moved_leader_action)
 
     async def learn() -> None:
         await asyncio.sleep(UNKNOWN_S)
-        await app.disarm(forgets)
+        await app.disarm(metadata_rule)
 
     await run_together(app.transact("b-1"), learn())
     for value in ("c-1", "d-1"):
@@ -261,13 +261,13 @@ async def topic_unknown(app: Application) -> None:
 async def closes_after_timeout(app: Application) -> None:
     """An application that gives up must be able to leave. The Java client's ``close`` returns."""
     await app.must_init(patience_ms=CLOSES_S * 1_500)
-    lost = await app.arm(point="client.request", api="Produce", action="drop")
+    drop_rule = await app.arm(point="client.request", api="Produce", action="drop")
     transaction = app.ledger.begin("a-1")
     await app.must("begin", producer="p")
     await app.send("a-1", wait=False)
     answer = await app.do("commit", producer="p")
     transaction.reported_end = ReportedEnd.UNKNOWN if answer.error else ReportedEnd.COMMITTED
-    await app.disarm(lost)
+    await app.disarm(drop_rule)
     await asyncio.sleep(0.5)
     async with app.within(CLOSES_S, "closing the producer"):
         await app.close("p")
@@ -343,9 +343,9 @@ async def unreachable(app: Application) -> None:
     """The Java client throws TimeoutException after ``max.block.ms``, here four seconds."""
     await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     broker = await _broker_without_role(app)
-    silent = await _cut_off_broker(app, broker)
+    silence_rule = await _cut_off_broker(app, broker)
     await app.transact("a-1", group="g", position=3)
-    for rule in silent:
+    for rule in silence_rule:
         await app.disarm(rule)
     await app.goes_on()
 
@@ -361,7 +361,7 @@ async def unreachable_then_moves(app: Application) -> None:
     broker = await _broker_without_role(app)
     transaction = await app.open("a-1")
     transaction.group, transaction.position = "g", 3
-    silent = await _cut_off_broker(app, broker)
+    silence_rule = await _cut_off_broker(app, broker)
 
     async def move() -> None:
         await asyncio.sleep(UNREACHABLE_S)
@@ -370,7 +370,7 @@ async def unreachable_then_moves(app: Application) -> None:
 
     async with app.within(UNREACHABLE_S + FOUND_S, "finding the new coordinator"):
         answer, _ = await run_together(app.send_offsets("g", 3), move())
-    for rule in silent:
+    for rule in silence_rule:
         await app.disarm(rule)
     app.expect_done(answer, "sending the positions")
     await app.must_end(transaction)

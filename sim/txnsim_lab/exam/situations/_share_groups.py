@@ -248,16 +248,16 @@ async def connection_lost(app: Application, sharers: Sharers) -> None:
     await app.must_transact("a-1", "b-2")
     await sharers.join()
     await sharers.get()
-    cut = await app.arm(point="client.request", api="ShareFetch", limit=2, action="disconnect",
-                        must_strike=False)  # fmt: skip
-    settled = await app.arm(point="client.request", api="ShareAcknowledge", limit=1,
-                            action="disconnect", must_strike=False)  # fmt: skip
+    fetch_rule = await app.arm(point="client.request", api="ShareFetch", limit=2,
+                               action="disconnect", must_strike=False)  # fmt: skip
+    acknowledge_rule = await app.arm(point="client.request", api="ShareAcknowledge", limit=1,
+                                     action="disconnect", must_strike=False)  # fmt: skip
     await sharers.acknowledge("accept")
     for _ in range(2):
         if await sharers.poll():
             await sharers.acknowledge("accept")
-    await app.disarm(cut)
-    await app.disarm(settled)
+    await app.disarm(fetch_rule)
+    await app.disarm(acknowledge_rule)
     await sharers.work(wanted_values=("a-1", "b-2"))
 
 

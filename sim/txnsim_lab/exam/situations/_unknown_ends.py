@@ -12,19 +12,19 @@ from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import PlaySituation, Situation, situation
 
 
-def _struck(end: str, *, must: bool = True, **fault: Any) -> PlaySituation:
+def _struck(end: str, *, must_report: bool = True, **fault: Any) -> PlaySituation:
     """Plays a transaction whose EndTxn meets a fault.
 
     Args:
         end: The end, commit or abort.
-        must: Whether the library must report this end; otherwise any truthful report passes.
+        must_report: Whether the library must report this end; otherwise any truthful report passes.
         fault: The fault rule.
     """
 
     async def play(app: Application) -> None:
         await app.must_init()
         rule = await app.arm(**{"api": "EndTxn", "limit": 1, **fault})
-        await (app.must_transact if must else app.transact)("a-1", "b-2", end=end)
+        await (app.must_transact if must_report else app.transact)("a-1", "b-2", end=end)
         await app.disarm(rule)
         await app.goes_on()
 
@@ -83,12 +83,14 @@ _FAULT_TABLE: Final = (
       for error in _ASKED_AGAIN),
     *((f"commit-refused-{error.lower().replace('_', '-')}",
        f"The commit is refused with {error}: is the application told that it is not committed?",
-       _struck("commit", must=False, **_ASKED, limit=100, action={"do": "error", "error": error}),
+       _struck("commit", must_report=False, **_ASKED, limit=100,
+               action={"do": "error", "error": error}),
        _REFUSAL)
       for error in _REFUSED),
     *((f"abort-refused-{error.lower().replace('_', '-')}",
        f"The abort is refused with {error}: how does the application go on?",
-       _struck("abort", must=False, **_ASKED, action={"do": "error", "error": error}), _REFUSAL)
+       _struck("abort", must_report=False, **_ASKED, action={"do": "error", "error": error}),
+       _REFUSAL)
       for error in _REFUSED),
 )  # fmt: skip
 _CORE_NAMES: Final = (
@@ -132,11 +134,11 @@ async def abort_while_completing(app: Application) -> None:
     await app.must_init()
     delay = {"do": "delay", "delay_ms": 1_000}
     await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
-    for lost, value in (("lost-1", "a-1"), ("lost-3", "b-1")):
+    for lost_value, value in (("lost-1", "a-1"), ("lost-3", "b-1")):
         await app.must_transact(value)
-        transaction = app.ledger.begin(lost)
+        transaction = app.ledger.begin(lost_value)
         await app.must("begin", producer="p")
-        await app.send(lost, wait=False)
+        await app.send(lost_value, wait=False)
         await app.must_end(transaction, "p", "abort")
     await app.goes_on()
 
@@ -151,19 +153,19 @@ async def abort_without_leader(app: Application) -> None:
     of a transaction that has no partition with INVALID_TXN_STATE.
     """
     await app.must_init()
-    slow = await app.arm(point="peer.request", api="WriteTxnMarkers",
-                         action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
+    delay_rule = await app.arm(point="peer.request", api="WriteTxnMarkers",
+                               action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
     await app.must_transact("a-1")
     transaction = app.ledger.begin("lost-1", "lost-2")
     await app.must("begin", producer="p")
     await app.send("lost-1", wait=False)
     await asyncio.sleep(WAITING_S)
-    away = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
-    leaderless = await app.arm(**_ASKED, api="Metadata", action=away, must_strike=False)
+    error_action = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
+    metadata_rule = await app.arm(**_ASKED, api="Metadata", action=error_action, must_strike=False)
 
     async def comes_back() -> None:
         await asyncio.sleep(LEADERLESS_S)
-        await app.disarm(leaderless)
+        await app.disarm(metadata_rule)
 
     async def abort_with_slow_markers() -> None:
         await app.do("send", producer="p", topic=app.name(INPUT_TOPIC), partition=0, value="lost-2",
@@ -172,7 +174,7 @@ async def abort_without_leader(app: Application) -> None:
         transaction.reported_end = ReportedEnd.ABORTED
 
     await run_together(abort_with_slow_markers(), comes_back())
-    await app.disarm(slow)
+    await app.disarm(delay_rule)
     await app.goes_on()
 
 
@@ -205,16 +207,18 @@ async def commit_late(app: Application) -> None:
     version 2 each transaction has its own epoch (KIP-890), and the late EndTxn is refused.
     """
     await app.must_init()
-    late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    hold_rule = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
     await app.transact("a-1")
     if "p" in app.dead:
         await app.must_init("p")
     following = await app.open("b-2")
-    await app.release(late)
+    await app.release(hold_rule)
     await asyncio.sleep(0.5)
     records = await app.records(settle_ms=0)
-    early = [record for record in records if record.value == b"b-2" and record.fate == "committed"]
-    if early:
+    early_records = [
+        record for record in records if record.value == b"b-2" and record.fate == "committed"
+    ]
+    if early_records:
         raise MissError("the late commit of the first transaction has committed the second one")
     await app.end(following)
     await app.goes_on()
@@ -310,15 +314,17 @@ async def coordinator_gone(app: Application) -> None:
     """
     await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     transaction = await app.open("a-1", "b-2")
-    lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
-    away = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
-    nowhere = await app.arm(**_ASKED, api="FindCoordinator", action=away, must_strike=False)
+    drop_rule = await app.arm(**_ASKED, api="EndTxn", action="drop")
+    error_action = {"do": "error", "error": "COORDINATOR_NOT_AVAILABLE"}
+    lookup_rule = await app.arm(
+        **_ASKED, api="FindCoordinator", action=error_action, must_strike=False
+    )
     answer = await app.do("commit", producer="p")
     transaction.reported_end = (
         ReportedEnd.COMMITTED if answer.error is None else ReportedEnd.UNKNOWN
     )
-    await app.disarm(lost)
-    await app.disarm(nowhere)
+    await app.disarm(drop_rule)
+    await app.disarm(lookup_rule)
     if answer.error is not None and answer.error.retriable:
         await app.end(transaction)
     elif answer.error is not None:
@@ -355,7 +361,7 @@ async def abort_after_unknown(app: Application) -> None:
     IllegalStateException. A library that lets the application abort has to be right about it.
     """
     await app.must_init()
-    late = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
+    hold_rule = await app.arm(point="client.request", api="EndTxn", limit=1, action="hold")
     transaction = await app.open("a-1", "b-2")
     transaction.reported_end = ReportedEnd.UNKNOWN
     answer = await app.do("commit", producer="p")
@@ -365,7 +371,7 @@ async def abort_after_unknown(app: Application) -> None:
         )  # it was sent again in time, so its end is known
     elif (await app.do("abort", producer="p")).error is None:
         transaction.reported_end = ReportedEnd.ABORTED
-    await app.release(late)
+    await app.release(hold_rule)
     await asyncio.sleep(0.5)
     if transaction.reported_end is ReportedEnd.UNKNOWN:
         await app.end(transaction)
@@ -381,10 +387,10 @@ async def closes_with_unknown_end(app: Application) -> None:
     """
     await app.must_init(patience_ms=SHORT_CALL_TIMEOUT_MS)
     transaction = await app.open("a-1")
-    lost = await app.arm(**_ASKED, api="EndTxn", action="drop")
+    drop_rule = await app.arm(**_ASKED, api="EndTxn", action="drop")
     transaction.reported_end = ReportedEnd.UNKNOWN
     await app.do("commit", producer="p")
-    await app.disarm(lost)
+    await app.disarm(drop_rule)
     await app.close("p")
     await app.gets_free(1)
 

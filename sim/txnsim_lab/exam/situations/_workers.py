@@ -103,7 +103,9 @@ class Worker:
             return None
         partition = answer.records[0][0]
         records_of_partition = [
-            (offset, value) for where, offset, value in answer.records if where == partition
+            (offset, value)
+            for record_partition, offset, value in answer.records
+            if record_partition == partition
         ]
         assert len(records_of_partition) == len(answer.records), "the input is in one partition"
         return TakenRecords(
@@ -278,14 +280,14 @@ async def worker_rebalanced(app: Application) -> None:
     """Inputs that were read in an old generation may be committed before the next one begins, or
     never (KIP-447), so each input counts once.
     """
-    worker, other = await _ready(app), Worker(app, "x", transactional_id="till")
+    worker, other_worker = await _ready(app), Worker(app, "x", transactional_id="till")
 
     @asynccontextmanager
     async def another_member() -> AsyncIterator[None]:
-        await other.start()
-        await other.poll()
+        await other_worker.start()
+        await other_worker.poll()
         yield
-        await other.end()
+        await other_worker.end()
 
     await worker.work(_INPUTS, fault_context=another_member())
 

@@ -182,16 +182,18 @@ class OwnClusterRoutes(ClusterNoun):
         except ClientError as topic_error:
             raise RefusedError(503, f"the cluster did not answer: {topic_error}") from topic_error
 
-    async def _unmet_needs(self, lesson: Lesson, needs: Mapping[str, str]) -> Mapping[str, str]:
+    async def _unmet_needs(
+        self, lesson: Lesson, needed_facts: Mapping[str, str]
+    ) -> Mapping[str, str]:
         """The needs of a lesson that the cluster does not meet within ``NEEDS_WAIT_S``. A cluster
         that was loaded from disks still sends the markers that its coordinators owe.
         """
         for _ in range(int(NEEDS_WAIT_S / NEEDS_POLL_S)):
-            facts, _ = await self._facts(lesson, needs)
+            found_facts, _ = await self._facts(lesson, needed_facts)
             unmet_needs = {
                 fact_words: wanted_value
-                for fact_words, wanted_value in needs.items()
-                if facts[fact_words] != wanted_value
+                for fact_words, wanted_value in needed_facts.items()
+                if found_facts[fact_words] != wanted_value
             }
             if not unmet_needs:
                 break

@@ -315,7 +315,7 @@ class ScenarioRoutes(Noun):
     )
     async def run(self, request: Request, body: Body[RunScenario]) -> WithStatus[RunsView]:
         """Run a scenario in virtual time, in a cluster of its own."""
-        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX)
         asked_run = await body.read()
         plan = await self._read_files(partial(_plan_runs, asked_run))
         if not 0 <= asked_run.seed <= SEED_MAX:
@@ -377,7 +377,7 @@ class ScenarioRoutes(Noun):
     )
     async def result(self, request: Request) -> WithStatus[RunsView]:
         """Show the progress and the results of a request to run scenarios."""
-        wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
+        wait_ms = number_of(request, "wait_ms", default=0, minimum=0, maximum=WAIT_MS_MAX)
         return await self._answer_with_view(self._run_request_of(request), wait_ms)
 
     @Operation(
@@ -537,7 +537,7 @@ class ScenarioRoutes(Noun):
         return await self._fork_thread.do(self._fork_server.begin)
 
     async def _send_command(self, request: Request, command: Command) -> WithStatus[RunsView]:
-        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        wait_ms = number_of(request, "wait_ms", default=WAIT_MS, minimum=0, maximum=WAIT_MS_MAX)
         driven_run = self._driven_run_of(request)
         if not driven_run.may_obey:
             raise RefusedError(

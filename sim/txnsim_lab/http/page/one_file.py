@@ -55,7 +55,7 @@ def one_file(
     runs: Sequence[tuple[str, Recording]],
     *,
     redact: bool = False,
-    tell: Callable[[str], object] = lambda _: None,
+    report_progress: Callable[[str], object] = lambda _: None,
 ) -> str:
     """Write the page with runs as HTML. A million events take half a minute.
 
@@ -75,13 +75,13 @@ def one_file(
         runs=tuple(
             _PageRun(
                 title=title,
-                moments=tuple(moments(run, report_progress=_run_progress(tell, title))),
+                moments=tuple(moments(run, report_progress=_run_progress(report_progress, title))),
                 findings=findings(run),
             )
             for title, run in titled_runs
         ),
     )
-    tell("packing the events …")
+    report_progress("packing the events …")
     packed_elements = [
         _packed_element("runs", msgspec.json.encode(run_list)),
         *(

@@ -130,7 +130,7 @@ def build(
     *,
     parts_folder: Path | None = None,
     pack_beforehand: bool = False,
-    tell: Callable[[str], object] = lambda _: None,
+    report_progress: Callable[[str], object] = lambda _: None,
 ) -> dict[str, int]:
     """Make the site.
 
@@ -138,7 +138,7 @@ def build(
         folder: Where; what lies there under the same names is replaced.
         parts_folder: A folder with the files that ``parts.toml`` names; None to fetch them.
         pack_beforehand: Put each file there packed with gzip as well, for servers that send such.
-        tell: Called with what is being done.
+        report_progress: Called with what is being done.
 
     Returns:
         Bytes of each file.
@@ -154,13 +154,13 @@ def build(
     ):
         work_folder = Path(work_name)
         if parts_folder is None:
-            tell("fetching Pyodide and libraries by npm and pip …")
+            report_progress("fetching Pyodide and libraries by npm and pip …")
             parts_folder = work_folder / "fetched"
             fetch(parts_folder)
         _check_part(parts_folder / named_parts.pyodide.file, named_parts.pyodide.sha256)
         for wheel in named_parts.wheel:
             _check_part(parts_folder / wheel.file, wheel.sha256)
-        tell("compiling for WebAssembly …")
+        report_progress("compiling for WebAssembly …")
         site_files = _make_files(work_folder, parts_folder, named_parts)
     write_all(folder, site_files | (_packed_beforehand(site_files) if pack_beforehand else {}))
     return {name: len(content) for name, content in sorted(site_files.items())}

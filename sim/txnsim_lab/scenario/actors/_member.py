@@ -185,7 +185,7 @@ class MemberActor(ClientActor):
             values += [decode_value(record.value) for record in fetch_result.records]
         read_text = values_text(values)
         self._around.tell(self.name, f"polls {read_text}")
-        expected_read = expected_values(call.reads, self._around.situation)
+        expected_read = expected_values(call.reads, self._around.run_selection)
         if expected_read not in (None, tuple(values)):
             raise StoryFailedError(
                 f"{self.name} polls {read_text}, expected {values_text(expected_read)}"

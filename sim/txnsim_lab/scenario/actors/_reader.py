@@ -66,7 +66,7 @@ class ReaderActor(ClientActor):
             aborted = (*(last_fetch.aborted or ()), *(next_fetch.aborted or ()))
             last_fetch = replace(next_fetch, aborted=aborted)
         self._around.tell(self.name, _sentence_of_read(partition, isolation, values, last_fetch))
-        wanted_values = expected_values(call.reads, self._around.situation)
+        wanted_values = expected_values(call.reads, self._around.run_selection)
         if wanted_values not in (None, values):
             raise StoryFailedError(
                 f"{self.name} reads {values_text(values)} from {partition}, expected"
@@ -137,7 +137,7 @@ class ReaderActor(ClientActor):
                 isolation=isolation,
                 max_wait_ms=NO_WAIT_MS,
                 max_bytes=max_bytes,
-                near=self._near,
+                near_replicas=self._near,
             )
         except ClientError as error:
             if error.error is None:
@@ -191,14 +191,18 @@ def _sentence_of_read(
         return f"a {isolation_name} Fetch of {partition} at {last_fetch.next_offset}: {error_name}"
     stable_offset, high_watermark = last_fetch.last_stable_offset, last_fetch.high_watermark
     end_text = ", and then nothing more" if values else ""
-    starves = last_fetch.next_offset < high_watermark and stable_offset <= last_fetch.next_offset
+    is_starving = (
+        last_fetch.next_offset < high_watermark and stable_offset <= last_fetch.next_offset
+    )
     reason = (
         f"{end_text}, though the high watermark is {high_watermark}: "
         f"the last stable offset stands at {stable_offset}"
-        if starves and isolation is IsolationLevel.READ_COMMITTED
+        if is_starving and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable_offset}, the high watermark {high_watermark}"
     )
-    place = (
+    place_suffix = (
         "" if last_fetch.follower_id < 0 else f" at the follower on broker {last_fetch.follower_id}"
     )
-    return f"a {isolation_name} reader of {partition}{place} gets {values_text(values)}{reason}"
+    return (
+        f"a {isolation_name} reader of {partition}{place_suffix} gets {values_text(values)}{reason}"
+    )

@@ -171,7 +171,7 @@ class ShareMemberActor(ClientActor):
         answer = self._note_answers(poll_result)
         read_text = values_text(values)
         self._around.tell(self.name, f"is given {read_text}")
-        expected_read = expected_values(call.reads, self._around.situation)
+        expected_read = expected_values(call.reads, self._around.run_selection)
         if expected_read not in (None, tuple(values)):
             raise StoryFailedError(
                 f"{self.name} is given {read_text}, expected {values_text(expected_read)}"

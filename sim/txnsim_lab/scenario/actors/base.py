@@ -52,7 +52,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     environment: Environment
     bootstrap: str
-    situation: RunSelection
+    run_selection: RunSelection
     recorder: Recorder
     tell: Callable[[str, str], None]
     """(who, text): puts a sentence of an actor into the trace."""

@@ -683,8 +683,8 @@ def only_simulated(
         take: ``armed``, ``disarmed`` or ``control``.
         abilities: The abilities of the target.
     """
-    situation = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
-    steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
+    run_selection = RunSelection(run=run_name, mode=scenario.runs[run_name].mode, take=take)
+    steps = (*scenario.steps_of(run_selection), *scenario.cure_of(run_selection))
     timeouts = [
         actor.transaction_timeout
         for actor in scenario.actors.values()

@@ -51,7 +51,7 @@ class OwnCluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Fact -> the value that it must have when the lesson begins."""
 
 
-class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BesideRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another run of the same story, to be compared with this one."""
 
     run: str
@@ -101,7 +101,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the terminal first shows the events that have happened meanwhile."""
     view: str = "stage"
     """The view of the page that shows it."""
-    beside: Beside | None = None
+    beside: BesideRun | None = None
     goal: Mapping[str, str] = {}
     """Fact -> the value that it must have."""
     actions: tuple[Action, ...] = ()
@@ -148,13 +148,13 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def goals_from(self, first_part: int) -> list[Part]:
         """The goals from a part on, up to the end of the story."""
-        goals = []
+        goal_parts = []
         for part_number, lesson_part in enumerate(self.parts):
             if part_number > first_part and lesson_part.story is not None:
                 break
             if part_number >= first_part and lesson_part.goal:
-                goals.append(lesson_part)
-        return goals
+                goal_parts.append(lesson_part)
+        return goal_parts
 
     def rules(self) -> set[str]:
         """Ids of the fault rules that the lesson arms."""

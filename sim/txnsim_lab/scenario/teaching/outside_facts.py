@@ -38,12 +38,12 @@ def partition_named(subject: str) -> TopicPartition:
     return TopicPartition(topic, int(partition))
 
 
-def places_of_facts(words: Iterable[str]) -> list[TopicPartition]:
+def places_of_facts(fact_texts: Iterable[str]) -> list[TopicPartition]:
     """The partitions that the given facts are about."""
     return sorted(
         {
             partition_named(fact_words.partition(" ")[2])
-            for fact_words in words
+            for fact_words in fact_texts
             if is_outside_fact(fact_words)
         }
     )

@@ -105,17 +105,20 @@ def _state_rows(run: Recording) -> Iterator[Row]:
             yield _state_slice(run, thread_numbers, *open_states.pop(thread), end_us=event.t)
         if event.d["state"] not in ENDED_STATES:
             open_states[thread] = event, event.d["state"]
-    for opening in open_states.values():
-        yield _state_slice(run, thread_numbers, *opening, end_us=end_us)
+    for opening_event in open_states.values():
+        yield _state_slice(run, thread_numbers, *opening_event, end_us=end_us)
 
 
 def _state_slice(
-    run: Recording, thread_numbers: _ThreadNumbers, opening: Event, state: str, *, end_us: int
+    run: Recording, thread_numbers: _ThreadNumbers, opening_event: Event, state: str, *, end_us: int
 ) -> Row:
-    pid, tid = thread_numbers.ids_of(_process_name(run.nodes[opening.n]), _thread_of(opening))
+    pid, tid = thread_numbers.ids_of(
+        _process_name(run.nodes[opening_event.n]), _thread_of(opening_event)
+    )
     return {
-        "ph": "X", "cat": "transaction", "name": state, "ts": opening.t, "dur": end_us - opening.t,
-        "pid": pid, "tid": tid, "args": {"event": opening.i, "tx": opening.tx},
+        "ph": "X", "cat": "transaction", "name": state, "ts": opening_event.t,
+        "dur": end_us - opening_event.t,
+        "pid": pid, "tid": tid, "args": {"event": opening_event.i, "tx": opening_event.tx},
     }  # fmt: skip
 
 

@@ -86,25 +86,25 @@ def report_of(facts: FindingFacts) -> StoryReport:
         return StoryReport(finding=facts.finding, why_no_story=story.why)
     disks: Any = borrowed("txnsim_lab.scenario.story_disks", FEATURE)
     with tempfile.TemporaryDirectory(prefix="txnsim-") as folder, working_in(Path(folder)):
-        played = disks.play_finding_story(story, Path(folder))
-        findings = _findings_of(played.directories, played.stopped_at_ms)
-    same = [finding for finding in findings if _key_of(finding) == _key_of(facts.finding)]
+        played_story = disks.play_finding_story(story, Path(folder))
+        findings = _findings_of(played_story.directories, played_story.stopped_at_ms)
+    same_findings = [finding for finding in findings if _key_of(finding) == _key_of(facts.finding)]
     differences: tuple[str, ...]
-    if played.failure:
-        differences = (f"the story did not come to its end: {played.failure}",)
-    elif same:
+    if played_story.failure:
+        differences = (f"the story did not come to its end: {played_story.failure}",)
+    elif same_findings:
         differences = min(
-            (differences_between(facts.finding, finding) for finding in same), key=len
+            (differences_between(facts.finding, finding) for finding in same_findings), key=len
         )
     else:
         names = ", ".join(finding.id for finding in findings) or "nothing"
         differences = (f"on the disks of the story there is {names}",)
     return StoryReport(
         finding=facts.finding,
-        story=played.yaml_text,
+        story=played_story.yaml_text,
         guesses=story.guesses,
-        verdict=played.verdict,
-        is_same=bool(same) and not played.failure,
+        verdict=played_story.verdict,
+        is_same=bool(same_findings) and not played_story.failure,
         differences=differences,
     )
 
@@ -131,13 +131,15 @@ def _key_of(finding: DecisionFinding) -> tuple[object, ...]:
     )
 
 
-def differences_between(finding: DecisionFinding, played: DecisionFinding) -> tuple[str, ...]:
+def differences_between(
+    finding: DecisionFinding, story_finding: DecisionFinding
+) -> tuple[str, ...]:
     """How a finding differs from that of its story, besides offsets, ids and times."""
     pairs = {
-        "markers": (_outcomes_of(finding), _outcomes_of(played)),
-        "records": (finding.records, played.records),
-        "read as": (_without_numbers(finding.reads_as), _without_numbers(played.reads_as)),
-        "explained by": (finding.explained_by, played.explained_by),
+        "markers": (_outcomes_of(finding), _outcomes_of(story_finding)),
+        "records": (finding.records, story_finding.records),
+        "read as": (_without_numbers(finding.reads_as), _without_numbers(story_finding.reads_as)),
+        "explained by": (finding.explained_by, story_finding.explained_by),
     }
     return tuple(
         f"{name}: {expected or 'nothing'} on the disks, {actual or 'nothing'} in the story"

@@ -221,8 +221,8 @@ def summarize(report: Report) -> None:
         TERMINAL.warn(f"Not everything can be judged: {source.transaction_log_gap}.")
     for line in stale_words(source.stale):
         TERMINAL.warn(line)
-    for cut in source.cut_off:
-        TERMINAL.warn(f"{cut}; a broker cuts that off when it starts")
+    for torn_tail_text in source.cut_off:
+        TERMINAL.warn(f"{torn_tail_text}; a broker cuts that off when it starts")
     for problem in source.problems:
         TERMINAL.warn(problem)
 

@@ -105,7 +105,7 @@ def _summary_line(verification_plan: VerificationPlan, severity_counts: Counter[
     )
     return (
         f"replicas: {verification_plan.replica_count}, segments: {verification_plan.segment_count},"
-        f" bytes: {verification_plan.bytes}: "
+        f" bytes: {verification_plan.total_bytes}: "
         f"{counts_text or 'sound'}"
     )
 
@@ -115,6 +115,6 @@ def _as_json(verification_plan: VerificationPlan, violations: list[Violation]) -
     return {
         "replicas": verification_plan.replica_count,
         "segments": verification_plan.segment_count,
-        "bytes": verification_plan.bytes,
+        "bytes": verification_plan.total_bytes,
         "findings": violations,
     }

@@ -386,7 +386,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
     command = AbortTransaction(
         partition=SOLO,
         start_offset=0,
-        guarded=GuardedAbort(force=force, audit_file=file, again="t"),
+        guarded=GuardedAbort(force=force, audit_file=file, program="t"),
     )
 
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:

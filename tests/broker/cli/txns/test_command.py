@@ -198,7 +198,7 @@ def test_a_filter_takes_no_number_that_its_field_can_not_hold(capsys: Captured, 
 
 
 def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: Captured) -> None:
-    highest = ClientApi.LIST_TRANSACTIONS.ours.highest
+    highest = ClientApi.LIST_TRANSACTIONS.own_range.highest
     broker.ranges[ClientApi.LIST_TRANSACTIONS] = (highest + 1, highest + 2)
     assert run(broker, "list") == 1
     err = capsys.readouterr().err

@@ -42,7 +42,7 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
             await living.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
             search = await scope.search(admin, now_ms=now_ms)
-            output = await FindHangingEverywhere(scope=scope, again="t").execute(
+            output = await FindHangingEverywhere(scope=scope, program="t").execute(
                 admin, now_ms=now_ms
             )
             await living.abort()
@@ -53,7 +53,11 @@ def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Out
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
     search, output = search_story(Scope(), age_ms=0)
-    assert (len(search.findings), len(search.younger), len(search.hanging_younger_findings)) == (
+    assert (
+        len(search.findings),
+        len(search.younger_transactions),
+        len(search.hanging_younger_findings),
+    ) == (
         0,
         2,
         1,
@@ -68,7 +72,7 @@ def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Capture
 
 def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
     search, output = search_story(Scope(topic="orders", partition=0), age_ms=-60_000)
-    assert (len(search.hanging), search.younger, output.status) == (1, (), HANGS)
+    assert (len(search.hanging), search.younger_transactions, output.status) == (1, (), HANGS)
     search, _ = search_story(
         Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )
@@ -99,7 +103,7 @@ def test_a_partition_without_a_leader_is_no_success() -> None:
             admin = Admin(cluster)
             with pytest.raises(ClientError, match="solo-0 has no leader"):
                 await Scope(topic=SOLO.topic, partition=0).search(admin, now_ms=0)
-            return await Why(partition=SOLO, again="t").execute(admin, now_ms=0)
+            return await Why(partition=SOLO, program="t").execute(admin, now_ms=0)
 
     output = run_cluster(story)
     assert "has no leader" in output.lines[0]

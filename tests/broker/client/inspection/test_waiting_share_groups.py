@@ -148,7 +148,8 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
         waiting = await waiting_share_groups(Admin(client), WHERE)
     assert waiting.groups == ()
     sentences = [
-        f"Whether a share group waits there is not told: {reason}." for reason in waiting.untold
+        f"Whether a share group waits there is not told: {reason}."
+        for reason in waiting.untold_reasons
     ]
     assert list(waiting.sentences()) == sentences
     assert bool(sentences) == is_told
@@ -161,7 +162,7 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({ClientApi.LIST_GROUPS: denied}) as broker,
         Cluster(broker.address) as client,
     ):
-        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold
+        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold_reasons
         assert "CLUSTER_AUTHORIZATION_FAILED" in reason
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))

@@ -661,7 +661,9 @@ REQUESTS = [
     sync_group("g", MEMBER, assignments={"m": b"a"}),
     heartbeat("g", MEMBER),
     leave_group("g", MEMBER),
-    consumer_group_heartbeat("g", MEMBER, joining=(("t",), 300_000), owned={TOPIC: (1, 0)}),
+    consumer_group_heartbeat(
+        "g", MEMBER, joining=(("t",), 300_000), owned_partitions={TOPIC: (1, 0)}
+    ),
     consumer_group_heartbeat("g", MEMBER),
     offset_commit("g", MEMBER, {TopicPartition("t", 1): 5, TopicPartition("t", 0): 4}),
 ]
@@ -669,7 +671,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda member_request: member_request.api.name)
 def test_each_request_is_made_in_every_version_that_is_ours(request_: VersionedRequest) -> None:
-    versions = request_.api.ours
+    versions = request_.api.own_range
     for version in range(versions.lowest, versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)

@@ -80,7 +80,8 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
         commit = await a.commit()
         assert commit.error is ErrorCode.none
         assert [
-            (acknowledgement.first, acknowledgement.type) for acknowledgement in commit.said
+            (acknowledgement.first_offset, acknowledgement.type)
+            for acknowledgement in commit.acknowledged_ranges
         ] == [
             (0, Acknowledge.ACCEPT),
             (1, Acknowledge.RELEASE),
@@ -96,7 +97,9 @@ async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) ->
         assert await poll_values(a) == [("first", 1)]
         a.acknowledge(PLACE, [0], "release")
         polled = await a.poll(max_wait_ms=500)
-        assert [acknowledgement.error for acknowledgement in polled.said] == [ErrorCode.none]
+        assert [acknowledgement.error for acknowledgement in polled.acknowledged_ranges] == [
+            ErrorCode.none
+        ]
         assert values_and_counts(polled) == [("first", 2)]
 
 
@@ -111,7 +114,8 @@ async def test_markers_and_aborted_records_are_not_for_applications(
         a.acknowledge(PLACE, [2])
         commit = await a.commit()
         assert [
-            (acknowledgement.first, acknowledgement.error) for acknowledgement in commit.said
+            (acknowledgement.first_offset, acknowledgement.error)
+            for acknowledgement in commit.acknowledged_ranges
         ] == [(2, ErrorCode.none)]
         assert not a._queued
 

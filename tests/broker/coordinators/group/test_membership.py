@@ -118,7 +118,7 @@ async def test_who_gives_up_in_time_goes_on(group_bench: GroupBench) -> None:
     await group_bench.consume("b")
     heartbeat_reply = await group_bench.consume("a", 2)
     still_owned = frozenset(heartbeat_reply.assignment)
-    moved = await group_bench.consume("a", 2, owned=still_owned)
+    moved = await group_bench.consume("a", 2, owned_partitions=still_owned)
     assert moved.member_epoch == 3
     for epoch in (3, 3, 3):
         await group_bench.pass_ms(15_000)

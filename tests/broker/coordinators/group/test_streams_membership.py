@@ -141,11 +141,11 @@ async def test_a_coordinator_that_loads_goes_on_with_sessions_and_revocations(
     group_bench.load()
     group = group_of(group_bench)
     assert set(group.members) == {"a", "b"}
-    assert group.memory.configured is None
+    assert group.memory.configured_topology is None
     await group_bench.pass_ms(1_100)
     assert set(group_of(group_bench).members) == {"b"}, "its rebalance timeout is a second"
     await beat_reply(group_bench, "b", 3)
-    assert group_of(group_bench).memory.configured is not None
+    assert group_of(group_bench).memory.configured_topology is not None
 
 
 @within(run_groups)

@@ -81,7 +81,7 @@ class ShareCoordinatorBench:
             log=self.log,
             image=lambda: IMAGE,
             delete_records=self.delete_records,
-            partitions=partitions,
+            partition_count=partitions,
         )
         self.coordinator.is_running = True
         for partition in range(PARTITIONS):

@@ -694,7 +694,7 @@ async def test_the_snapshot_counts() -> None:
     assert [entry.state.wire_name for entry in coordinator_bench.service.entries()] == [
         "PrepareCommit"
     ]
-    assert (snapshot.partitions_owned, snapshot.pending_markers) == (1, 1)
+    assert (snapshot.partitions_owned, snapshot.pending_marker_count) == (1, 1)
     assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
 
 

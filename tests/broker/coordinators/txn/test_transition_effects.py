@@ -166,7 +166,7 @@ async def test_a_fenced_marker_leaves_the_transaction_prepared_until_a_move(
     assert coordinator_bench.entry().partitions == {FOO_1}
     assert error_of(await coordinator_bench.end(session)) is ErrorCode.concurrent_transactions
     snapshot = coordinator_bench.service.snapshot()
-    assert (snapshot.markers_refused_total, snapshot.pending_markers) == (1, 0)
+    assert (snapshot.markers_refused_total, snapshot.pending_marker_count) == (1, 0)
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
     assert sent_partitions(coordinator_bench)[1:] == [(1, ["foo-0 foo-1"])]
@@ -222,7 +222,7 @@ async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> N
     coordinator_bench, _ = await bench_after_end(FOO_0)
     coordinator_bench.leaders[FOO_0] = NoLeader.UNKNOWN
     await coordinator_bench.settle()
-    assert coordinator_bench.service.snapshot().unknown_destinations == 1
+    assert coordinator_bench.service.snapshot().unknown_destination_count == 1
     coordinator_bench.leaders[FOO_0] = B2
     if is_told:
         coordinator_bench.service.leaders_changed()
@@ -357,7 +357,10 @@ async def test_an_answer_to_a_coordinator_that_moved_is_forgotten(
     await coordinator_bench.settle()
     coordinator_bench.clock.pass_ms(1_000)
     await coordinator_bench.settle()
-    assert (len(coordinator_bench.sent), coordinator_bench.service.snapshot().pending_markers) == (
+    assert (
+        len(coordinator_bench.sent),
+        coordinator_bench.service.snapshot().pending_marker_count,
+    ) == (
         1,
         0,
     )

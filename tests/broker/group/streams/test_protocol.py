@@ -117,7 +117,10 @@ def test_what_an_image_does_not_change_is_not_looked_at_again() -> None:
     driver.join("a")
     driver.send_ok("a", 2)
     memory_before = driver.group.memory
-    assert (memory_before.refreshed_version, memory_before.configured is not None) == (1, True)
+    assert (memory_before.refreshed_version, memory_before.configured_topology is not None) == (
+        1,
+        True,
+    )
     driver.image = counting_image(7)
     driver.send_ok("a", 2)
     assert driver.records == []

@@ -31,7 +31,7 @@ def goal(
     target: Tasks, *other_members: StreamsGroupMember, epoch: int = 6, owned: Tasks | None = None
 ) -> TaskTarget:
     return TaskTarget(
-        assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(other_members)
+        assignment_epoch=epoch, tasks=target, owned_tasks=owned, holders=holders_of(other_members)
     )
 
 

@@ -81,9 +81,9 @@ def test_a_reader_that_waits_at_a_follower_waits() -> None:
             await producer.send("orders", 0, b"y")
             follower = next(id_ for id_ in (1, 2, 3) if id_ != cluster.leader(WHERE))
             near = NearReplicas(RACKS[follower - 1])
-            await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            await fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=0)
             waiting_fetch = cluster.env.tasks.spawn(
-                fetch(client, "orders", 0, 0, near=near, max_wait_ms=5_000), name="near"
+                fetch(client, "orders", 0, 0, near_replicas=near, max_wait_ms=5_000), name="near"
             )
             await asyncio.sleep(0.1)
             assert partition_of(await facts_reader.read()).readers == ("near",)

@@ -25,7 +25,7 @@ from txnsim.faults.cluster_actions import FillDisk
 from txnsim.faults.points import FaultPoint
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS, MetricKind
-from txnsim.server.views.metric_values import late_transactions, readings
+from txnsim.server.views.metric_values import count_late_transactions, readings
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
@@ -128,10 +128,10 @@ async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
         await producer.send("orders", 0, b"v")
         assert read(table.TIMEOUTS) == {}
         cluster.advance(20 * 60_000 - 1_000)
-        assert late_transactions(cluster.sim) == 0
+        assert count_late_transactions(cluster.sim) == 0
         assert read(table.LATE_TRANSACTIONS) == {}
         cluster.advance(1_000)
-        assert late_transactions(cluster.sim) == 1
+        assert count_late_transactions(cluster.sim) == 1
         assert read(table.LATE_TRANSACTIONS) == {(str(cluster.leader(P0)),): 1}
         assert sum(read(table.TIMEOUTS).values()) == 1
 
@@ -331,7 +331,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     for topic, bytes_max in (("dlq.a", "1000"), ("dlq.b", "100")):
         configs = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": bytes_max}
         cluster.sim.metadata.create_topic(
-            controller.TopicToCreate(name=topic, partitions=1, configs=configs)
+            controller.TopicToCreate(name=topic, partition_count=1, configs=configs)
         )
         named = {"errors.deadletterqueue.topic.name": topic}
         image = cluster.sim.metadata.image.with_group_configs("g", named, keeps_empty=True)

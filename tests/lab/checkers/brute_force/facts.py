@@ -20,8 +20,8 @@ from txnsim_lab.check.observations import (
     Described,
     Ended,
     Isolation,
-    OnPartition,
     Outcome,
+    PartitionObservation,
     PositionsRead,
     Read,
     Record,
@@ -194,7 +194,7 @@ def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
             for position in observation.of
         )
         observation = replace(observation, of=inputs)
-    if isinstance(observation, OnPartition):
+    if isinstance(observation, PartitionObservation):
         return replace(observation, topic=_which(lines, index, observation.topic))
     return observation
 

@@ -226,7 +226,7 @@ def test_the_page_holds_as_many_events_as_its_book() -> None:
 def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("txnsim_lab.trace.explained_moments.EVENTS_PER_REPORT", 100)
     progress_lines: list[str] = []
-    one_file([("z01", run := recording_of_run())], tell=progress_lines.append)
+    one_file([("z01", run := recording_of_run())], report_progress=progress_lines.append)
     assert progress_lines[0] == f"z01: 100 of {len(run.events)} events explained …"
     assert progress_lines[-1] == "packing the events …"
 

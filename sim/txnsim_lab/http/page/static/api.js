@@ -291,8 +291,8 @@ export async function compareWithRun(wantedRun) {
   if (choiceAtStart !== sourceChoice) return;
   const runPair = { of: traceOrigin.value.id, trace: otherTrace, about: { ...otherOrigin, id: startedRun.id, verdict: startedRun.runs[0] }, names: [ownRun, otherRunName], others: otherRunNames };
   comparison.value = { ...runPair, ...(await askDifference(traceOrigin.value, runPair)) };
-  const { first, rows } = comparison.value;
-  if (first) goToEvent(stepAt(storyNotes()[rows[first.row].left - 1]).to);
+  const { first: firstDifference, rows } = comparison.value;
+  if (firstDifference) goToEvent(stepAt(storyNotes()[rows[firstDifference.row].left - 1]).to);
 }
 
 /** Ask how the steps of two runs are aligned, and where they differ first: {rows, first}. */

@@ -115,7 +115,7 @@ export function lanesDrawing(index, withHousekeeping) {
 /** Give messages that are held before one lane at the same time different ways, so that they don't overlap. */
 function separateHeldMessages(heldMessages) {
   heldMessages.forEach((message, n) => {
-    const takenRows = heldMessages.slice(0, n).filter((earlier) => earlier.to === message.to && (earlier.x1 === null || earlier.x1 > message.x0)).map(({ way }) => way);
+    const takenRows = heldMessages.slice(0, n).filter((otherMessage) => otherMessage.to === message.to && (otherMessage.x1 === null || otherMessage.x1 > message.x0)).map(({ way }) => way);
     message.way = 0;
     while (takenRows.includes(message.way)) message.way += 1;
   });

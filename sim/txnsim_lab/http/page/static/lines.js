@@ -7,7 +7,7 @@ const QUOTE = 34, COMMA = 44, MINUS = 45, BRACKET = 91, BACKSLASH = 92, BRACKET_
 const NEWLINE = 10, ASCII_END = 128;
 const bytesOfText = (text) => new TextEncoder().encode(text);
 const POSITION_FIELD = bytesOfText('{"i":'), TIME_FIELD = bytesOfText(',"t":'), NODE_FIELD = bytesOfText(',"n":'), KIND_FIELD = bytesOfText(',"k":"'), TRANSACTION_FIELD = bytesOfText(',"tx":"'), PAYLOAD_FIELD = bytesOfText(',"d":');
-const JSON_CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([word, constant]) => [bytesOfText(word), constant]);
+const JSON_CONSTANTS = [["true", true], ["false", false], ["null", null]].map(([literal, constant]) => [bytesOfText(literal), constant]);
 /** A number of more digits could be rounded. */
 const DIGITS_MAX = 15;
 const NO_MATCH = -1;
@@ -78,8 +78,8 @@ function readValue(bytes, pos) {
     if (firstByte === MINUS) lastReadValue = -lastReadValue;
     return numberEnd;
   }
-  for (const [word, constant] of JSON_CONSTANTS) {
-    const constantEnd = skipBytes(bytes, pos, word);
+  for (const [literalBytes, constant] of JSON_CONSTANTS) {
+    const constantEnd = skipBytes(bytes, pos, literalBytes);
     if (constantEnd === NO_MATCH) continue;
     lastReadValue = constant;
     return constantEnd;

@@ -113,7 +113,7 @@ const ownerTextOf = ({ how, t }, askedFact) => (askedFact ? transactionLabel(t) 
 function logPicture({ clusterState, index, said }, tp, askedFact) {
   const judged = askedFact ? undefined : said?.verdict.partitions.find(({ partition }) => partition === tp);
   const partitionLog = clusterState.logs[tp];
-  const { cells, far, earlier } = tapeOf(tp, index, partitionLog);
+  const { cells, far, earlierCount } = tapeOf(tp, index, partitionLog);
   const isHeld = Boolean(judged?.holder_mark);
   const isWall = ({ first, last }) => isHeld && first <= judged.stands_at && judged.stands_at <= last;
   const wrongEnds = new Set(judged?.wrong_data.map(({ producer_id: producerId, offset }) => `${producerId} ${offset}`));
@@ -123,11 +123,11 @@ function logPicture({ clusterState, index, said }, tp, askedFact) {
   const repairOffset = newestMarker && operatorMarkerAt(newestMarker) ? newestMarker.first : null;
   const endsAtRepair = ({ endedAt, isMarker }) => !isMarker && endedAt === repairOffset;
   const isHanging = ({ how, pid, last }) => how === "open" && judged?.open_txns.some(({ state, producer_id: producerId, first_offset: firstOffset }) => state === "hangs" && producerId === pid && firstOffset <= last);
-  const allCells = [...(far ? [{ cell: far.cell, number: earlier }] : []), ...cells.map((cell, n) => ({ cell, number: earlier + (far ? 1 + far.between : 0) + n }))];
+  const allCells = [...(far ? [{ cell: far.cell, number: earlierCount }] : []), ...cells.map((cell, n) => ({ cell, number: earlierCount + (far ? 1 + far.between : 0) + n }))];
   const shownCells = decisiveAndNewest(allCells, ({ cell }) => isWall(cell) || isWrong(cell) || endsAtRepair(cell));
   const shareGroups = askedFact ? [] : said?.words.share_groups[tp] ?? [];
   return {
-    tp, where: judged ? brokerText(clusterState, judged.leader_id, judged.is_leader_up) : brokerText(clusterState, partitionLog.leader), end: partitionLog.end, count: earlier + (far ? 1 + far.between : 0) + cells.length,
+    tp, where: judged ? brokerText(clusterState, judged.leader_id, judged.is_leader_up) : brokerText(clusterState, partitionLog.leader), end: partitionLog.end, count: earlierCount + (far ? 1 + far.between : 0) + cells.length,
     cells: shownCells.map(({ cell, number }) => ({
       number, at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: isHanging(cell) ? "hanging" : askedFact && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
       text: cell.values?.filter(Boolean).map((recordValue) => `“${recordValue}”`).join(", ") ?? "",

@@ -136,9 +136,9 @@ export function messagesAt(clusterState, index, markerWords = {}) {
     const heldCarriers = heldMessages.filter((message) => message.label === "WriteTxnMarkers" && isMarkerOf(message.strike, pid, tp));
     heldCarriers.forEach((message) => carriers.add(message));
     const [carrier] = heldCarriers;
-    const words = markerWords[`${id} ${tp}`];
-    const isDelayed = carrier?.how === "delayed" && words?.how === "owed";
-    const [how, status] = words && !isDelayed ? [words.how, words.text] : [carrier?.how ?? "owed", undefined];
+    const wordsOfMarker = markerWords[`${id} ${tp}`];
+    const isDelayed = carrier?.how === "delayed" && wordsOfMarker?.how === "owed";
+    const [how, status] = wordsOfMarker && !isDelayed ? [wordsOfMarker.how, wordsOfMarker.text] : [carrier?.how ?? "owed", undefined];
     return {
       key: `${key} ${marker.i}`, how, status, from: `coordinator of ${id}`, to: tp,
       label: `${marker.committed ? "COMMIT" : "ABORT"} marker`, detail: marker.error ?? "", rule: carrier?.rule ?? null, event: events[indexOfPosition(marker.i) ?? -1],

@@ -11,8 +11,8 @@ const TAPE_CELLS_MAX = 60;
 /** Partition -> the tape that was made last: within one drawing it is asked for several times. */
 const lastTapes = new Map();
 
-/** The tape of a partition up to an index: {cells, far, earlier, spans}. `cells` are the newest, oldest first; `far` is
- *  the cell of the last stable offset where it lies before them; `earlier` is how many cells come before all these. */
+/** The tape of a partition up to an index: {cells, far, earlierCount, spans}. `cells` are the newest, oldest first; `far` is
+ *  the cell of the last stable offset where it lies before them; `earlierCount` is how many cells come before all these. */
 export function tapeOf(tp, untilIndex, { lso, start = 0 }) {
   const lastTape = lastTapes.get(tp);
   if (lastTape?.until === untilIndex && lastTape.lso === lso && lastTape.start === start && lastTape.trace === getCurrentTrace()) return lastTape.tape;
@@ -55,7 +55,7 @@ function makeTape(tp, untilIndex, lso, startOffset) {
   // A marker between the distant cell and the others is not yet on all replicas: to readers, the transaction is still open.
   const distantLsoCell = lsoWrite && { cell: cellOf(writeIndices[lsoWrite.n]), between: lsoWrite.between };
   for (const [cell, values] of recordValuesOf(tapeCells.reverse())) cell.values = values;
-  return { cells: tapeCells, far: distantLsoCell, earlier: lsoWrite?.n ?? writeNumber + 1, spans: transactionBrackets(tapeCells) };
+  return { cells: tapeCells, far: distantLsoCell, earlierCount: lsoWrite?.n ?? writeNumber + 1, spans: transactionBrackets(tapeCells) };
 }
 
 /** A transaction as the page calls it: app/1, the first of the transactional id app. */
@@ -64,22 +64,22 @@ export const transactionLabel = (transaction) => `${transaction.id}/${transactio
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
 
 /** The write that contains an offset, as {n, between}: its number among the writes of the partition, and how many
- *  writes lie between it and `newest`. Null where it is not in the trace. Offsets grow from one cut to the next, so a
+ *  writes lie between it and `newestNumber`. Null where it is not in the trace. Offsets grow from one cut to the next, so a
  *  binary search finds it, however far back it is. */
-function writeContaining(tp, newest, offset, cut) {
+function writeContaining(tp, newestNumber, offset, cutOffset) {
   const writeIndices = leaderWritesOf(tp);
   const cutIndices = logCutsOf(tp);
   const firstWriteReaching = (low, high, bound) => lowestNumberWhere(low, high, (n) => offsetsOf(events[writeIndices[n]]).last >= bound);
   let writesBetween = 0;
-  for (let highNumber = newest + 1; highNumber > 0; ) {
+  for (let highNumber = newestNumber + 1; highNumber > 0; ) {
     const indexOfCutBefore = cutIndices[countUpTo(cutIndices, writeIndices[highNumber - 1]) - 1];
     const lowNumber = indexOfCutBefore === undefined ? 0 : countUpTo(writeIndices, indexOfCutBefore);
-    const endNumber = cut === Infinity ? highNumber : firstWriteReaching(lowNumber, highNumber, cut);
+    const endNumber = cutOffset === Infinity ? highNumber : firstWriteReaching(lowNumber, highNumber, cutOffset);
     const writeNumber = firstWriteReaching(lowNumber, endNumber, offset);
     if (writeNumber < endNumber && offsetsOf(events[writeIndices[writeNumber]]).first <= offset) return { n: writeNumber, between: writesBetween + endNumber - writeNumber - 1 };
     if (writeNumber > lowNumber || lowNumber === 0) return null;
     writesBetween += endNumber - lowNumber;
-    cut = Math.min(cut, endAtElection(events[indexOfCutBefore].d));
+    cutOffset = Math.min(cutOffset, endAtElection(events[indexOfCutBefore].d));
     highNumber = lowNumber - 1;
   }
   return null;

@@ -31,17 +31,17 @@ export function Compare() {
   const otherMoment = { position: otherPosition, said: currentExplanation && !currentExplanation.error ? currentExplanation : null, error: currentExplanation?.error ?? "", open: currentExplanation?.open ?? [] };
   const ownSide = comparedSide(getCurrentTrace(), ownMoment.index, ownMoment);
   const otherSide = comparedSide(runPair.trace, otherIndex, otherMoment, ownSide);
-  const { first, rows } = runPair;
+  const { first: firstDifference, rows } = runPair;
   const shownStep = lesson.value ? null : stepAt(ownMoment.index);
   return html`<section class="compare" aria-label="Compare">
-    <p class="gap" id="difference"><b>${first ? `They differ first in step ${rows[first.row].left}. ${capitalize(runName(traceOrigin.value.run))}: ${first.left} ${capitalize(runName(runPair.about.run))}: ${first.right}` : "The stage shows no difference between the two."}</b>
-      ${first && html` <button onClick=${() => goToFirstDifference(runPair)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((label) => html`<option value=${label}>${runName(label)}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
+    <p class="gap" id="difference"><b>${firstDifference ? `They differ first in step ${rows[firstDifference.row].left}. ${capitalize(runName(traceOrigin.value.run))}: ${firstDifference.left} ${capitalize(runName(runPair.about.run))}: ${firstDifference.right}` : "The stage shows no difference between the two."}</b>
+      ${firstDifference && html` <button onClick=${() => goToFirstDifference(runPair)}>See it</button>`} <label>with <select id="compare-with" value=${runPair.about.run} onChange=${(e) => runTask(() => compareWithRun(e.target.value))}>${runPair.others.map((label) => html`<option value=${label}>${runName(label)}</option>`)}</select></label> <button id="compare-end" onClick=${() => (comparison.value = null)}>End comparing</button></p>
     ${shownStep && html`<p class="says">Step ${shownStep.number} of ${storyNotes().length} · ${events[shownStep.from].d.text}</p>`}
     <div class="two"><${RunSide} name=${traceOrigin.value.run} verdict=${traceOrigin.value.verdict} side=${ownSide} moment=${ownMoment} isShown=${true} /><${RunSide} name=${runPair.about.run} verdict=${runPair.about.verdict} side=${otherSide} moment=${otherMoment} /></div></section>`;
 }
 
 /** Go to the end of the first step in which the two runs differ. */
-const goToFirstDifference = ({ rows, first }) => goToEvent(stepAt(storyNotes()[rows[first.row].left - 1]).to);
+const goToFirstDifference = ({ rows, first: firstDifference }) => goToEvent(stepAt(storyNotes()[rows[firstDifference.row].left - 1]).to);
 
 const capitalize = (name) => name[0].toUpperCase() + name.slice(1);
 

@@ -46,7 +46,7 @@ export function Coordinator() {
       <span>at <code>${coordinatorEntry.node}</code></span></div>
     <svg class="machine" viewBox="-14 0 850 372" role="img"
       aria-label=${`${shownId} is ${coordinatorEntry.state}${coordinatorEntry.pending ? `, on its way to ${coordinatorEntry.pending}` : ""}`}>
-      <defs>${["", "-last"].map((which) => html`<marker id=${`arrow${which}`} class=${`arrow${which}`} viewBox="0 0 8 8" refX="7" refY="4"
+      <defs>${["", "-last"].map((markerSuffix) => html`<marker id=${`arrow${markerSuffix}`} class=${`arrow${markerSuffix}`} viewBox="0 0 8 8" refX="7" refY="4"
         markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" /></marker>`)}</defs>
       ${Object.entries(STATE_EDGES).map(([move, path]) => html`<path class=${`edge${move === lastMove ? " last" : ""}`} d=${path}
         marker-end=${`url(#arrow${move === lastMove ? "-last" : ""})`} data-move=${move}><title>${move.replace(" ", " → ")}</title></path>`)}

@@ -71,24 +71,24 @@ const FieldControls = ({ group, types, texts, change, any = "-" }) => Object.ent
     : html`<input type=${type === "number" ? "number" : "text"} step="any" size="14" placeholder=${FIELD_EXAMPLES[type] ?? ""} ...${controlAttributes} />`}</label>`;
 });
 
-function OwnRuleForm({ own, change, inForce }) {
-  const { id, point, action, criteria, fields, then, thenFields } = own;
+function OwnRuleForm({ ownRule, change, inForce }) {
+  const { id, point, action, criteria, fields, then, thenFields } = ownRule;
   const onPointChange = (e) => {
     const pointActions = actionsAtPoint(e.target.value);
-    change({ ...own, point: e.target.value, action: pointActions.includes(action) ? action : pointActions[0] });
+    change({ ...ownRule, point: e.target.value, action: pointActions.includes(action) ? action : pointActions[0] });
   };
   const thenActions = thenActionsAtPoint(point, action);
   return html`<div id="own">
-    <div class="bar"><label>Name <input id="own-id" value=${id} placeholder="page-1, page-2 …" size="14" onInput=${(e) => change({ ...own, id: e.target.value })} /></label>
+    <div class="bar"><label>Name <input id="own-id" value=${id} placeholder="page-1, page-2 …" size="14" onInput=${(e) => change({ ...ownRule, id: e.target.value })} /></label>
       <label>Point <select id="own-point" value=${point} onChange=${onPointChange}>${optionElements(Object.keys(FAULT_POINTS))}</select></label>
-      <${FieldControls} group="rule" any="any" types=${criteriaAtPoint(point, inForce)} texts=${criteria} change=${(criteriaTexts) => change({ ...own, criteria: criteriaTexts })} /></div>
+      <${FieldControls} group="rule" any="any" types=${criteriaAtPoint(point, inForce)} texts=${criteria} change=${(criteriaTexts) => change({ ...ownRule, criteria: criteriaTexts })} /></div>
     <p class="hint">${FAULT_POINTS[point].about}</p>
-    <div class="bar"><label>Action <select id="own-do" value=${action} onChange=${(e) => change({ ...own, action: e.target.value })}>${optionElements(actionsAtPoint(point))}</select></label>
-      <${FieldControls} group="action" types=${FAULT_ACTIONS[action].fields} texts=${fields} change=${(fieldTexts) => change({ ...own, fields: fieldTexts })} /></div>
+    <div class="bar"><label>Action <select id="own-do" value=${action} onChange=${(e) => change({ ...ownRule, action: e.target.value })}>${optionElements(actionsAtPoint(point))}</select></label>
+      <${FieldControls} group="action" types=${FAULT_ACTIONS[action].fields} texts=${fields} change=${(fieldTexts) => change({ ...ownRule, fields: fieldTexts })} /></div>
     <p class="hint">${FAULT_ACTIONS[action].about}</p>
-    ${thenActions.length > 0 && html`<div class="bar"><label>Then <select id="own-then" value=${then} onChange=${(e) => change({ ...own, then: e.target.value })}>
+    ${thenActions.length > 0 && html`<div class="bar"><label>Then <select id="own-then" value=${then} onChange=${(e) => change({ ...ownRule, then: e.target.value })}>
       <option value="">let it go on</option>${optionElements(thenActions)}</select></label>
-      ${thenActions.includes(then) && html`<${FieldControls} group="then" types=${FAULT_ACTIONS[then].fields} texts=${thenFields} change=${(thenTexts) => change({ ...own, thenFields: thenTexts })} />`}</div>
+      ${thenActions.includes(then) && html`<${FieldControls} group="then" types=${FAULT_ACTIONS[then].fields} texts=${thenFields} change=${(thenTexts) => change({ ...ownRule, thenFields: thenTexts })} />`}</div>
     <p class="hint">What becomes of the struck crossing, once the action on the cluster is done.</p>`}</div>`;
 }
 
@@ -120,7 +120,7 @@ export function Faults() {
       <div class="bar"><label>What <select id="plan" value=${planName} onChange=${(e) => choosePlan(e.target.value)}>
         ${Object.keys(RULE_PRESETS).map((name) => html`<option value=${name}>${name}</option>`)}<option value=${OWN_RULE_LABEL}>${OWN_RULE_LABEL}</option></select></label>
         <button class="primary" id="arm" onClick=${() => changeCluster(() => (isLive ? postJson("/faults", newRule) : sendInput({ arm: newRule })), `The rule ${newRule.id} is armed.`)}>Arm</button></div>
-      ${planName === OWN_RULE_LABEL && html`<${OwnRuleForm} own=${ownRule} change=${changeOwnRule} inForce=${armedRuleIds} />`}
+      ${planName === OWN_RULE_LABEL && html`<${OwnRuleForm} ownRule=${ownRule} change=${changeOwnRule} inForce=${armedRuleIds} />`}
       ${isLive && html`<p class="hint">The same from a terminal:</p>
       <pre tabindex="0">curl -s ${location.origin}/api/v1/faults -d ${shellQuoted(JSON.stringify(newRule))}</pre>`}</section>`}`;
 }

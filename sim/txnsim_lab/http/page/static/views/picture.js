@@ -46,25 +46,25 @@ const measureCell = (cell) => {
 };
 
 /** Where each tick of the axis stands: behind the one before, and behind what ends there in each row. */
-function tickPlaces(tickCount, rows) {
-  const places = [];
+function positionsOfTicks(tickCount, rows) {
+  const tickPositions = [];
   for (let tick = 0; tick < tickCount; tick += 1) {
-    let x = tick ? places[tick - 1] + TICK_GAP : LEFT_MARGIN;
+    let x = tick ? tickPositions[tick - 1] + TICK_GAP : LEFT_MARGIN;
     for (const row of rows) {
       const itemIndex = row.findIndex((item) => item.tick === tick);
-      if (itemIndex > 0) x = Math.max(x, places[row[itemIndex - 1].tick] + row[itemIndex - 1].width + CELL_GAP);
+      if (itemIndex > 0) x = Math.max(x, tickPositions[row[itemIndex - 1].tick] + row[itemIndex - 1].width + CELL_GAP);
     }
-    places.push(x);
+    tickPositions.push(x);
   }
-  return places;
+  return tickPositions;
 }
 
 /** Drop what is oldest until the rows fit, so that the text stays large: states of the coordinator, then batches. What
  *  decides stays: where readers stop, wrong data, and what an operator has ended. */
 function shortenRows(tickCount, appSpans, stateSpans, cellRows) {
   for (;;) {
-    const places = tickPlaces(tickCount, [appSpans, stateSpans, ...cellRows]);
-    const endOf = (row) => (row.length ? places[row.at(-1).tick] + row.at(-1).width : 0);
+    const tickPositions = positionsOfTicks(tickCount, [appSpans, stateSpans, ...cellRows]);
+    const endOf = (row) => (row.length ? tickPositions[row.at(-1).tick] + row.at(-1).width : 0);
     if (Math.max(...[appSpans, stateSpans, ...cellRows].map(endOf)) <= WIDTH_MAX) return;
     const longRow = cellRows.filter((row) => row.length > 2 && row.some(({ isDecisive }) => !isDecisive)).sort((a, b) => b.length - a.length)[0];
     if (longRow && (longRow.length > 3 || stateSpans.length <= 1)) dropOldest(longRow);
@@ -98,9 +98,9 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
   const stateSpans = picture.coordinator.spans.map((span) => measureSpan(span, span.pending ? `${span.name} → ${span.pending}` : span.name));
   const cellRows = picture.logs.map(({ cells }) => cells.map(measureCell));
   if (!isNarrow) shortenRows(picture.ticks.length, appSpans, stateSpans, cellRows);
-  const places = tickPlaces(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
-  const placedCells = cellRows.map((cells) => (isNarrow ? withoutAxis(cells) : cells.map((cell) => ({ ...cell, x: places[cell.tick] }))));
-  const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => places[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
+  const tickPositions = positionsOfTicks(picture.ticks.length, [appSpans, stateSpans, ...cellRows]);
+  const placedCells = cellRows.map((cells) => (isNarrow ? withoutAxis(cells) : cells.map((cell) => ({ ...cell, x: tickPositions[cell.tick] }))));
+  const ends = [...[appSpans, stateSpans].flat().map(({ tick, width }) => tickPositions[tick] + width), ...placedCells.flat().map(({ x, width }) => x + width + 30)];
   const width = isNarrow ? pictureWidth() : Math.max(pictureWidth(), ...ends);
   let height = tops.log;
   const logs = picture.logs.map((log, n) => {
@@ -109,7 +109,7 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     height += LOG_HEIGHT + (log.isOpen || (picture.logs.length === 1 && (isStill || !isNarrow)) ? READERS_HEIGHT : 0) + SHARER_HEIGHT * sharerLines.length; // a single log keeps this room, so that it stands still when a reader comes
     return laidOut;
   });
-  const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, places, stateSpans) })).filter(({ curve }) => curve);
+  const flights = isNarrow ? [] : picture.flights.map((flight) => ({ flight, curve: curveOf(flight, logs, tickPositions, stateSpans) })).filter(({ curve }) => curve);
   const waitingFlight = isNarrow ? picture.flights.find(({ how }) => how !== "delivered") : undefined; // no curves here: what is on its way has a line of its own
   const applicationText = shortenText(picture.app.text, isNarrow ? NARROW_TEXT_LENGTH_MAX : 60);
   return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width + 4} ${height + (isNarrow ? 0 : AXIS_HEIGHT)}`}>
@@ -118,25 +118,25 @@ export function Picture({ picture, label = "The picture", isStill = false, isSte
     ${flights.map(({ flight, curve }) => html`<${FlightCurve} key=${flightKey(flight)} flight=${flight} curve=${curve} />`)}
     <text class="cap" x="0" y=${tops.app}>APPLICATION${picture.app.id && ` · ${shortenText(picture.app.id)}`}</text>
     ${isNarrow || !appSpans.length ? html`<text class=${picture.app.id ? "app" : "dim"} x=${isNarrow ? 0 : LEFT_MARGIN} y=${tops.app + (isNarrow ? 22 : 32)}>${applicationText}</text>`
-      : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${places[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? places[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
+      : appSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`box ${span.how}`} textKind="app" x=${tickPositions[span.tick]} y=${tops.app + 10} endX=${n < appSpans.length - 1 ? tickPositions[appSpans[n + 1].tick] - CELL_GAP / 2 : width} round="6" />`)}
     <text class="cap" x="0" y=${tops.coordinator}>COORDINATOR${picture.coordinator.where && ` · ${picture.coordinator.where}`}${isNarrow && stateSpans.length > 0 ? ` · ${stateSpans.at(-1).full}` : ""}</text>
     ${isNarrow ? html`<text class=${picture.app.id ? "coordinator" : "dim"} x="0" y=${tops.coordinator + 22}>${shortenText(picture.coordinator.text, NARROW_TEXT_LENGTH_MAX)}</text>
       ${waitingFlight && html`<${FlightLabel} key=${flightKey(waitingFlight)} label=${{ flight: waitingFlight, text: shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX), x: 0, y: tops.coordinator + 32, width: textWidth(shortenText(waitingFlight.label, NARROW_TEXT_LENGTH_MAX)) + 20 }} />`}` : html`
-      ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${places[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
-      ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${places[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? places[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
+      ${stateSpans.length < picture.coordinator.spans.length && html`<text class="dim" x=${tickPositions[stateSpans[0].tick] - 14} y=${tops.coordinator + 30}>…</text>`}
+      ${stateSpans.map((span, n) => html`<${Span} key=${`${n} ${span.full}`} span=${span} kind=${`pill${n === stateSpans.length - 1 ? " now" : ""}${span.pending ? " pending" : ""}`} textKind=${`state-name${n === stateSpans.length - 1 ? " now" : ""}`} x=${tickPositions[span.tick]} y=${tops.coordinator + 8} endX=${n < stateSpans.length - 1 ? tickPositions[stateSpans[n + 1].tick] - CELL_GAP / 2 : width} round="15" />`)}
       ${flights.map(({ flight, curve }) => flight.kind === "record" && html`<path class=${`flight through ${flight.isNew ? "new" : "old"} ${flight.how}`} d=${wayOf(curve)} />`)}
-      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(places[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
+      <text class=${picture.app.id ? "coordinator" : "dim"} x=${stateSpans.length ? Math.max(0, Math.min(tickPositions[stateSpans.at(-1).tick], width - textWidth(picture.coordinator.text))) : LEFT_MARGIN} y=${tops.coordinator + (stateSpans.length ? 60 : 30)}>${picture.coordinator.text}</text>`}
     ${logs.map((log, n) => html`<${LogPicture} key=${log.tp} log=${log} arrivals=${isStep ? newArrivals(picture.flights, n) : []} isStill=${isStill} />`)}
     ${flightLabels(flights, width).map((label) => html`<${FlightLabel} key=${flightKey(label.flight)} label=${label} />`)}
-    ${!isNarrow && shownTicks(picture.ticks, places).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
+    ${!isNarrow && shownTicks(picture.ticks, tickPositions).map(({ x, text }) => html`<text class="tick" x=${x} y=${height + AXIS_HEIGHT - 8}>${text}</text>`)}</svg>`;
 }
 
 /** The labels of the axis that differ from the one before, and have room. */
-function shownTicks(labels, places) {
+function shownTicks(labels, tickPositions) {
   const tickLabels = [];
   labels.forEach((text, tick) => {
     const lastLabel = tickLabels.at(-1);
-    if (text && text !== lastLabel?.text && (!lastLabel || places[tick] - lastLabel.x > TICK_LABEL_WIDTH)) tickLabels.push({ x: places[tick], text });
+    if (text && text !== lastLabel?.text && (!lastLabel || tickPositions[tick] - lastLabel.x > TICK_LABEL_WIDTH)) tickLabels.push({ x: tickPositions[tick], text });
   });
   return tickLabels;
 }
@@ -172,14 +172,14 @@ function LogPicture({ log, arrivals, isStill }) {
 }
 
 /** The way of a message: from the moment when it was sent to its batch, or to where it is held; null if not drawn. */
-function curveOf(flight, logs, places, stateSpans) {
+function curveOf(flight, logs, tickPositions, stateSpans) {
   const targetLog = logs[flight.to?.log ?? flight.log ?? 0];
   if (!targetLog) return null;
   const targetCell = flight.to && targetLog.cells.find(({ cell }) => cell.number === flight.to.number);
   if (flight.to && !targetCell) return null;
   const isRecord = flight.kind === "record";
   const decided = stateSpans.findLast(({ name, tick }) => name.startsWith("Prepare") && (!targetCell || tick <= targetCell.tick)) ?? (targetCell ? null : stateSpans.at(-1));
-  const startX = isRecord ? (places[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? places[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
+  const startX = isRecord ? (tickPositions[flight.tick] ?? LEFT_MARGIN) + 16 : decided ? tickPositions[decided.tick] + 24 : (targetCell?.x ?? LEFT_MARGIN) + 24;
   const startY = isRecord ? TOPS.app + 10 + SPAN_HEIGHT : TOPS.coordinator + 8 + SPAN_HEIGHT;
   if (flight.isByOperator) return straightDown(targetCell.x + targetCell.width / 2, targetLog.top);
   const end = targetCell ? [targetCell.x + targetCell.width / 2, targetLog.top + 14] : [startX + (isRecord ? 90 : 30), targetLog.top - 26];
@@ -208,7 +208,7 @@ function flightLabels(flights, width) {
     const labelWidth = textWidth(text) + 20;
     const y = curve.end[1] - (curve.isShort ? 26 : flight.kind === "record" ? 46 : 62);
     let x = curve.end[0] + (flight.isByOperator ? -labelWidth / 2 : 8);
-    for (const other of labels) if (Math.abs(other.y - y) < 28 && x < other.x + other.width && other.x < x + labelWidth) x = other.x + other.width + 4;
+    for (const otherLabel of labels) if (Math.abs(otherLabel.y - y) < 28 && x < otherLabel.x + otherLabel.width && otherLabel.x < x + labelWidth) x = otherLabel.x + otherLabel.width + 4;
     labels.push({ flight, text, x: Math.max(0, Math.min(x, width - labelWidth)), y, width: labelWidth });
   }
   return labels;

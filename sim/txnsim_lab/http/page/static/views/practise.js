@@ -31,9 +31,9 @@ const playHang = () => runTask(async () => {
 });
 
 /** A button that makes a transaction hang on the live cluster, and shows it. */
-export function PractiseButton({ again = false, children }) {
+export function PractiseButton({ isAgain = false, children }) {
   const [isBusy, setBusy] = useState(false);
-  return html`<button id="practise" class=${again ? "" : "primary"} aria-busy=${isBusy} onClick=${() => {
+  return html`<button id="practise" class=${isAgain ? "" : "primary"} aria-busy=${isBusy} onClick=${() => {
     chooseView("stage"); // now: when the answer arrives, the reader may be in another view
     if (traceOrigin.value.kind === "site") return void playHang();
     const stepsBefore = storyNotes().length;
@@ -45,7 +45,7 @@ export function PractiseButton({ again = false, children }) {
       playHangFromStep(stepsBefore + 1);
       return "It hangs now. This shows how, from its first step.";
     }).finally(() => setBusy(false));
-  }}>${isBusy ? "One is being made …" : again ? "Make another one hang" : children}</button>`;
+  }}>${isBusy ? "One is being made …" : isAgain ? "Make another one hang" : children}</button>`;
 }
 
 /** What a view has while there is nothing to show: what will stand there, and a way to it. */

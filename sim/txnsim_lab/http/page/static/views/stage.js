@@ -149,7 +149,7 @@ function Story({ index, repair }) {
       <button class="caption" onClick=${() => goToEvent((noteIndices[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
     ${repair && html`<li class="now" data-number="→">${repair}</li>`}
     ${nextStep && html`<li class="later" data-number=${noteIndices.length + 1}>${nextStep.text}</li>`}</ol>
-    ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} again=${true} /></p>`}</section>`;
+    ${traceOrigin.value.kind === "live" && html`<p><button id="prevent" onClick=${showPrevention}>How to prevent it: compare with a leader that asks first (verification)</button></p><p><${PractiseButton} isAgain=${true} /></p>`}</section>`;
 }
 
 /** What the application of a transactional id knows of its newest transaction, in the judge's words. */
@@ -291,7 +291,7 @@ function FirstScreen() {
       <p><${FirstLesson} /></p>
       <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => chooseView("zoo")}>All stories</button></p>
       ${isAll && html`<div class="all"><${Lessons} isRest=${true} /></div>`}
-      <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${CLASS_PLAN.map(([time, what, id]) => html`<tr><td class="hint">${time}</td><td>${what}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
+      <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${CLASS_PLAN.map(([time, activity, id]) => html`<tr><td class="hint">${time}</td><td>${activity}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
       <hr />
       ${isLive ? html`<p class="hint">Or point a Kafka client at this cluster:</p><p><code>bootstrap.servers=<${BootstrapAddress} /></code> <${CopyAddressButton} /></p><p class="hint">What it does appears here.</p>` : html`
       <p class="hint">A simulator of Apache Kafka's transactions, run by this browser. Nothing is sent anywhere. After this visit it works without a network.</p>

@@ -16,7 +16,7 @@ export const hueClassesOf = (transaction) => (transaction ? `hue${transaction.hu
 
 /** `logTape`: what `tapeOf` in tape.js returns; `open`: the open transactions of the partition, as the server judges. */
 export function Tape({ tp, log, hw, logTape, open, repeats = {}, onChoose }) {
-  const { cells, far, earlier, spans } = logTape;
+  const { cells, far, earlierCount, spans } = logTape;
   const cellStatus = (cell) => {
     if (cell.how !== "open") return cell.how;
     const openVerdict = open.find((candidate) => candidate.producer_id === cell.pid && cell.last >= candidate.first);
@@ -25,7 +25,7 @@ export function Tape({ tp, log, hw, logTape, open, repeats = {}, onChoose }) {
   const hangingByProducer = new Map(open.filter((openVerdict) => openVerdict.verdict === "hanging").map((openVerdict) => [openVerdict.producer_id, openVerdict]));
   const renderCell = (cell, n) => html`<${Cell} key=${cell.i} cell=${cell} repeatReason=${cell.isMarker ? repeats[`${tp} ${cell.first}`] : undefined} how=${cellStatus(cell)} log=${log} hw=${hw} onChoose=${onChoose}><${TransactionBrackets} spans=${spans[n] ?? []} hangs=${hangingByProducer} /><//>`;
   return html`<ol class="tape" tabindex="0" aria-label=${`Batches of ${tp}`} ref=${scrollToLso}>
-    ${earlier > 0 && html`<li class="cell more">${earlier} earlier</li>`}
+    ${earlierCount > 0 && html`<li class="cell more">${earlierCount} earlier</li>`}
     ${far && renderCell(far.cell, -1)}
     ${far?.between > 0 && html`<li class="cell more">${far.between} more</li>`}
     ${cells.map(renderCell)}
