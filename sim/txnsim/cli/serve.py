@@ -393,7 +393,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
 
 def _settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that options of their own change."""
+    """The settings that have command-line options of their own, as the options set them."""
     settings: dict[str, Any] = {}
     if args.transaction_version is not None:
         settings["transaction_version"] = args.transaction_version
@@ -773,7 +773,7 @@ def _default_values(setting_name: str, documentation: Setting) -> tuple[object, 
 
 
 def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[str]:
-    """How few brokers change the replicas of coordinators' topics."""
+    """Lines about coordinators' topics that have fewer replicas because of few brokers."""
     setting_docs = settings_module.documentation()
     capped_settings, lines = [], []
     for setting_name in CAPPED:

@@ -189,7 +189,7 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
 
 
 def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
-    """End transactions on partitions, past their coordinator."""
+    """Write markers on partitions, without their transaction's coordinator."""
     marker_rows = [
         _marker(
             marker,

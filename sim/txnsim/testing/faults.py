@@ -209,7 +209,7 @@ class AsyncFaults(ClusterPart):
         injector.forget()
 
     def forget(self) -> None:
-        """Forget the rules so far."""
+        """Forget every rule that was armed so far."""
         self._armed.clear()
         if self._rebuilt.is_running:
             self._rebuilt.injector.forget()

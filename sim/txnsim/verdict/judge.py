@@ -82,7 +82,7 @@ class EndsBy(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What will end it."""
+    """What will end the open transaction."""
 
     by: EndsBy
     sentence: str

@@ -200,7 +200,7 @@ def application_status(asked: str | None, answer: str | None) -> str:
 
 
 def application_request(asked: str) -> str:
-    """What an application does until it has the answer."""
+    """What an application asks for, as a clause of a sentence: ``asks to commit``."""
     return f"asks to {asked}"
 
 
@@ -429,7 +429,7 @@ def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
 
 
 def marker_ends(owed: OwedMarkerFacts | None) -> str:
-    """What ends a decided transaction."""
+    """Sentences that say which marker ends a decided transaction, and when."""
     if owed is None or owed.sending is MarkerSending.UNTOLD:
         return "Its marker ends it. Its coordinator has yet to get it written."
     marker = marker_name(is_commit=owed.is_commit)
@@ -555,7 +555,7 @@ def holder_mark(*, is_hanging: bool) -> str:
 
 
 def reader_mark(readers: Sequence[str] | None) -> str:
-    """Who stands there, in a picture."""
+    """The label of the readers at the last stable offset, for a picture."""
     if not readers:
         return "readers stop here"
     return f"{', '.join(readers[:NAMED_GROUPS_MAX])} {'waits' if len(readers) == 1 else 'wait'}"

@@ -70,7 +70,7 @@ class HeldMessage(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Its name in a way."""
+        """The message's name in a ``Way``: its kind and its number."""
         return f"{self.kind_name} #{self.number}"
 
 

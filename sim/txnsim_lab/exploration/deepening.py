@@ -51,7 +51,7 @@ class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an exploration has come to."""
+    """The result of an exploration."""
 
     name: str
     searches: tuple[tuple[int | None, SearchResult], ...]
@@ -143,7 +143,7 @@ def _names(findings: Sequence[Finding], name_of: FindingName) -> tuple[str, ...]
 
 
 def _length(way: Way) -> tuple[int, int]:
-    """Few deviations first, then early ones."""
+    """Sort key of ways: fewer deviations first, then earlier choices."""
     return len(way), sum(deviation.choice_number for deviation in way)
 
 

@@ -60,7 +60,7 @@ class GivenWay:
         self._choice_number = 0
 
     def pick(self, choice: Choice) -> int:
-        """The index of what the way says."""
+        """The index of the option that the given way names."""
         options = choice.options
         option_name = self._options_by_number.get(self._choice_number)
         self._choice_number += len(options) > 1

@@ -322,7 +322,7 @@ def assign_range(
 
 
 def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
-    """Every topic in one of these subscriptions."""
+    """Every topic that at least one of the members subscribes to."""
     subscriptions = (read_subscription(subscription_bytes) for subscription_bytes in members)
     return frozenset(
         topic
@@ -624,7 +624,7 @@ class Joining:
 
     @property
     def takes_part(self) -> bool:
-        """Whether it considers itself a member of its group."""
+        """Whether the consumer considers itself a member of its group."""
         return self._membership is not None and self._membership.takes_part
 
     @property

@@ -97,7 +97,6 @@ class ShareGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     # Requests of other groups

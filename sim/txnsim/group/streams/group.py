@@ -149,12 +149,11 @@ class StreamsGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     @property
     def topology_epoch(self) -> int:
-        """Epoch of the topology; -1 without one."""
+        """Epoch of the topology; -1 for a group without a topology."""
         return -1 if self.topology is None else self.topology.epoch
 
     def members_in_order(self) -> list[StreamsGroupMember]:

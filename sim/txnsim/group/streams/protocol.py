@@ -706,7 +706,7 @@ class _Heartbeat:
     def _add_statuses(
         self, member: StreamsGroupMember, configured_topology: ConfiguredTopology
     ) -> None:
-        """Add statuses after that of the assignment."""
+        """Add the statuses that follow the status of the assignment."""
         if configured_topology.problem is not None:
             self._statuses.append(configured_topology.problem)
         requester_id = self._memory.shutdown_by

@@ -52,7 +52,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Unique in the casebook."""
+        """The case's id, unique in the casebook."""
         return f"{self.file}/{self.name}"
 
     def steps(self, level: int) -> list[CaseStep]:
