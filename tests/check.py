@@ -138,7 +138,7 @@ SUMMARY_RE: Final = re.compile(
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to the repository."""
+    """A check of the repository: a command that must end with status 0."""
 
     name: str
     asks: str
@@ -149,7 +149,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to it."""
+    """The result of a step."""
 
     step: Step
     status: int
@@ -217,7 +217,7 @@ def _matches(step: Step, word: str) -> bool:
 
 
 def costly_step() -> Step:
-    """All of it in one step, by two processes."""
+    """A step that runs all costly tests, in two processes."""
     return Step(
         name=COSTLY,
         asks="what is costly by nature is right as well",

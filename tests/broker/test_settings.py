@@ -316,7 +316,7 @@ def test_a_long_value_is_cut_in_a_message() -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An extension with two modules."""
+    """Install a package that is an extension of txnsim; return its name."""
     folder = tmp_path / "extension_of_a_test"
     (folder / "cli").mkdir(parents=True)
     (folder / "__init__.py").touch()

@@ -232,7 +232,7 @@ def test_none_is_left() -> None:
 
 
 def answered(expression: str, names: tuple[str, ...]) -> ExpressionAnswer:
-    """What we say, in the same form."""
+    """Our answer about an expression, in the form of RE2/J's answer."""
     try:
         pattern = compile_pattern(expression)
     except PatternError as error:

@@ -420,7 +420,7 @@ def soak(deadline: Deadline) -> PartOutcome:
 
 
 def _run_drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
-    """Tests in another order each time."""
+    """Run tests in an order that is drawn anew for each run."""
     return pytest(name, *DRAWN, *words, deadline=deadline)
 
 

@@ -66,7 +66,7 @@ class PartOutcome(NamedTuple):
         return line[:_REASON_LENGTH]
 
     def __add__(self, other: object) -> PartOutcome:
-        """Both together."""
+        """The sum of both outcomes."""
         assert isinstance(other, PartOutcome)
         report = "\n".join(filter(None, (self.report, other.report)))
         return PartOutcome(self.passed + other.passed, self.failed + other.failed, report)

@@ -51,7 +51,7 @@ _FAILURES: Final = (CheckFailure, ToolError, ApacheKafkaError, ForeignClientErro
 
 
 def main() -> int:
-    """Tell the story once per mode and player."""
+    """Play the story once for each mode and player."""
     failed = 0
     for mode in MODES:
         with HoldingProxy() as proxy:

@@ -37,7 +37,7 @@ _SHORT: Final = {
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A cell without its level."""
+    """A cell of the map, for any level."""
 
     api: str
     flow: str
@@ -56,7 +56,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 @cache
 def demands() -> Mapping[Place, Demand]:
-    """The map, read."""
+    """The demanded cells, parsed from ``MAP``."""
     demand_by_place: dict[Place, Demand] = {}
     for line in MAP.strip().splitlines():
         api, flow, group, outcomes = (part.strip() for part in line.split("|"))
@@ -173,7 +173,7 @@ def table(result: Result) -> Iterator[str]:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """A result and the map, for tools."""
+    """A result as JSON values, with the cells that the map and the play do not share."""
     return {
         **result.as_json(),
         "not_on_the_map": list(cells_off_the_map(result)),

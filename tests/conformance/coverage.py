@@ -37,7 +37,7 @@ _ASKED: Final = re.compile(r"(\w+) v(-?\d+)\b")
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted."""
+    """Numbers of stories, plays and exchanges."""
 
     stories: int
     plays: int

@@ -100,7 +100,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=loose, data=st.data())
     def idempotent_producer(self, data: st.DataObject) -> Any:
-        """A producer id without a transactional id."""
+        """Ask for a producer id without a transactional id."""
         if len(self._world.loose) >= PRODUCERS_MAX:
             return multiple()
         self._ask(drawing.idempotent_producer(Choices(data)))
@@ -153,25 +153,25 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=transactions, producer=producers, data=st.data())
     def add_partitions(self, producer: Producer, data: st.DataObject) -> Any:
-        """As clients ask."""
+        """AddPartitionsToTxn of a client."""
         self._ask(self._drawer(data).add_partitions(producer))
         return self._open(producer)
 
     @rule(target=transactions, producer=producers, data=st.data())
     def add_as_broker(self, producer: Producer, data: st.DataObject) -> Any:
-        """As brokers ask: to verify, or to add."""
+        """AddPartitionsToTxn of a broker, which verifies or adds."""
         self._ask(self._drawer(data).add_as_broker(producer))
         return self._open(producer)
 
     @rule(target=transactions, producer=producers, data=st.data())
     def produce(self, producer: Producer, data: st.DataObject) -> Any:
-        """Transactional records."""
+        """Produce of a transactional batch."""
         self._ask(self._drawer(data).produce(producer))
         return self._open(producer)
 
     @rule(transaction=transactions, data=st.data())
     def write_on(self, transaction: Transaction, data: st.DataObject) -> None:
-        """More records in a transaction, which may be over."""
+        """Produce once more in a transaction that may have ended."""
         self._ask(
             self._drawer(data).produce(
                 transaction.producer, right=transaction.identity, topic_partition=transaction.place
@@ -180,18 +180,18 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(transaction=transactions, data=st.data())
     def end(self, transaction: Transaction, data: st.DataObject) -> None:
-        """Commit or abort a transaction, which may be over."""
+        """EndTxn of a transaction that may have ended."""
         drawer = self._drawer(data)
         self._ask(drawer.end_txn(transaction.producer, right=transaction.identity))
 
     @rule(producer=producers, data=st.data())
     def end_whatever_is_open(self, producer: Producer, data: st.DataObject) -> None:
-        """Commit or abort, in whatever state."""
+        """EndTxn in any state of the transaction."""
         self._ask(self._drawer(data).end_txn(producer))
 
     @rule(producer=producers)
     def repeat(self, producer: Producer) -> None:
-        """The last request again, as after a lost answer."""
+        """Repeat the producer's last request, as after a lost answer."""
         if producer.last is not None:
             self._ask(producer.last)
 
@@ -199,12 +199,12 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(state=STATE, flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
     def aim_init(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """InitProducerId in that state."""
+        """InitProducerId in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.init_producer_id(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
     def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """AddPartitionsToTxn or AddOffsetsToTxn in that state."""
+        """AddPartitionsToTxn or AddOffsetsToTxn in a chosen state of the transactional id."""
 
         def add(draw: drawing.Drawer, producer: Producer) -> Operation:
             if flow == "offsets":
@@ -219,23 +219,23 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(state=STATE, flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
     def aim_end(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """EndTxn in that state."""
+        """EndTxn in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.end_txn(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_produce(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """Produce in that state."""
+        """Produce in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.produce(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_commit_offsets(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """TxnOffsetCommit in that state."""
+        """TxnOffsetCommit in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, flow))
 
     @precondition(lambda self: self._exhausted_producer() is not None)
     @rule(flow=st.sampled_from(ENDS), data=st.data())
     def aim_last_epoch(self, flow: str, data: st.DataObject) -> None:
-        """A transaction at the last epoch."""
+        """End a transaction at the last producer epoch."""
         producer = self._exhausted_producer()
         assert producer is not None
         aim = Aim(self._stage, Choices(data))
@@ -301,12 +301,12 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def plain_produce(self, data: st.DataObject) -> None:
-        """Records of nobody."""
+        """Produce without a producer id."""
         self._ask(self._drawer(data).plain_produce())
 
     @rule(producer=loose, data=st.data())
     def idempotent_produce(self, producer: Producer, data: st.DataObject) -> None:
-        """Records of an idempotent producer."""
+        """Produce of an idempotent producer."""
         self._ask(self._drawer(data).idempotent_produce(producer))
 
     # Operators
@@ -326,7 +326,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=producers, data=st.data())
     def write_markers(self, producer: Producer, data: st.DataObject) -> None:
-        """Markers of any kind."""
+        """WriteTxnMarkers of any kind."""
         self._ask(self._others_drawer(data).write_markers(producer))
 
     @rule(data=st.data())
@@ -344,7 +344,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=positions, data=st.data())
     def fetch_somewhere(self, data: st.DataObject) -> Any:
-        """From anywhere."""
+        """Fetch from any offset."""
         return self._fetch(self._others_drawer(data).fetch_somewhere())
 
     @rule(target=positions, position=positions, data=st.data())
@@ -353,7 +353,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def list_offsets(self, data: st.DataObject) -> None:
-        """Ends, beginnings, times."""
+        """ListOffsets of the log's end, its start or a time."""
         self._ask(self._others_drawer(data).list_offsets())
 
     # Changes, which take a while

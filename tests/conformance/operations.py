@@ -66,10 +66,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Names(Protocol):
-    """What one broker calls the things that both have."""
+    """Producer ids and topic ids of one broker, for things that both brokers have."""
 
     def pid(self, number: int) -> int:
-        """The n-th producer id."""
+        """The ``number``-th producer id that the broker gave out."""
 
     def topic_id(self, name: str) -> Any:
         """The id of a topic."""

@@ -115,7 +115,7 @@ def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Itera
 
 @contextlib.contextmanager
 def both_brokers(transaction_version: int) -> Iterator[Addresses]:
-    """A real broker and ours, started alike; their addresses."""
+    """Start a real broker and ours with the same properties; their addresses."""
     properties = {**PROPERTIES, **REAL_ONLY}
     with (
         ApacheKafka(
@@ -167,7 +167,7 @@ def report(result: Result) -> Iterator[str]:
 
 
 def complaints(result: Result) -> Iterator[str]:
-    """Why a play is no proof."""
+    """The reasons for which a play proves nothing."""
     if result.differences:
         yield f"level {result.level}: {len(result.differences)} differences"
     yield from (

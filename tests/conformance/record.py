@@ -49,7 +49,6 @@ Plays = dict[tuple[str, int], Recording]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record, or compare."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.conformance.record",
         description="Play the stories to a real Apache Kafka and keep its answers.",

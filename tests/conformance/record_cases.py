@@ -48,7 +48,6 @@ Place = tuple[str, str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record, or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_cases")
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
     parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)
@@ -128,7 +127,7 @@ def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> I
 
 
 def changes(recordings: dict[Place, Recording]) -> Iterator[str]:
-    """Where Kafka says something else than what is kept."""
+    """The plays in which Kafka answers otherwise than in the stored recordings."""
     for (file, name, level), recording_now in sorted(recordings.items()):
         was = answers.read_recordings(file).get(name, {}).get(level, ())
         play_label = f"{file}/{name} at {level}"

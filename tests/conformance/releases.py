@@ -234,7 +234,7 @@ class Compared:
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A play that was compared."""
+    """A comparison of a play's recorded answers with ours."""
 
     label: str
     lines: list[str]

@@ -107,7 +107,7 @@ class Result(msgspec.Struct, kw_only=True):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For tools."""
+        """The result as JSON values."""
         return {
             "level": self.level,
             "command": self.command(self.seed, self.operations),

@@ -27,18 +27,18 @@ ENDLESS: Final = {"sub": "admin", "exp": 4_000_000_000}
 
 
 class Talk:
-    """One connection and what was said on it."""
+    """A connection, and the answers that it got."""
 
     def __init__(self, addresses: Mapping[str, str], listener: str) -> None:
         self._connection = RawConnection(addresses[listener])
         self.said: list[Any] = []
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._connection.close()
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
-        """Send a request; its answer is kept."""
+        """Send a request, and note its answer."""
         answer = self.quietly(api, version, **values)
         if api == "ApiVersions" and not isinstance(answer, NoAnswer):
             plain = ErrorCode(answer.error_code).name.upper()
@@ -50,7 +50,7 @@ class Talk:
         return answer
 
     def quietly(self, api: str, version: int, **values: Any) -> Any:
-        """Send a request; nothing is kept."""
+        """Send a request without noting its answer."""
         try:
             return self._connection.ask(KEYS[api], version, **values)
         except ConnectionError:

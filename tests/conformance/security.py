@@ -158,7 +158,7 @@ Answers = dict[str, Any]
 
 @contextlib.contextmanager
 def kafka() -> Iterator[dict[str, str]]:
-    """A real broker: the addresses of its listeners."""
+    """Start a real broker; the addresses of its listeners."""
     with ApacheKafka(
         listeners=Listeners(PROTOCOLS, PROPERTIES), jvm_options=("-Xmx512m",)
     ) as broker:
@@ -198,7 +198,7 @@ def _config() -> Iterator[Path]:
 
 
 def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
-    """What a guest is answered."""
+    """The answers to the requests that a guest may not send."""
     side = GuardedBroker(addresses["SASL"])
     try:
         answer_by_denial: Answers = {}
@@ -236,12 +236,12 @@ KINDS: Final = {"denied": answers_to_denied, "hidden": answers_with_hidden, "let
 
 
 def path_of(kind: str) -> Path:
-    """Where the answers of a real broker are kept."""
+    """Path of the file with a real broker's answers."""
     return FOLDER / f"{kind}.jsonl"
 
 
 def recorded_answers(kind: str) -> Answers:
-    """What a real broker has answered."""
+    """The stored answers of a real broker."""
     lines = path_of(kind).read_text().splitlines()
     return {row["name"]: row["answer"] for row in map(json.loads, lines)}
 
@@ -257,7 +257,7 @@ def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
 
 
 def write(kind: str, answers: Answers) -> None:
-    """Keep answers, one line each."""
+    """Store answers, one on each line."""
     FOLDER.mkdir(exist_ok=True)
     rows = (json.dumps({"name": name, "answer": answer}) for name, answer in answers.items())
     path_of(kind).write_text("".join(f"{row}\n" for row in rows))

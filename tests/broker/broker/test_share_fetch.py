@@ -29,7 +29,7 @@ LOCK_MS = 30_000
 
 
 def configure_group(cluster: VirtualCluster, **configs: str) -> None:
-    """The group g has these configs."""
+    """Set share configs of the group g."""
     metadata = cluster.sim.metadata
     group_configs = {
         f"share.{config_name.replace('_', '.')}": config_value
@@ -463,7 +463,7 @@ def numbers(answer: Any) -> list[int]:
 
 
 def with_records(answer: Any) -> list[int]:
-    """Partitions of which something was acquired."""
+    """The partitions of an answer from which records were acquired."""
     return [
         partition_number
         for partition_number in numbers(answer)

@@ -21,7 +21,7 @@ Handler = Callable[["Asked"], Any]
 
 
 class Asked:
-    """A request as it came."""
+    """A request that the fake broker has received."""
 
     def __init__(self, api_key: int, version: int, message: Any) -> None:
         self.api_key = api_key
@@ -171,7 +171,7 @@ def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
 
 
 def produce_answer(error: int = 0, offset: int = 0) -> Handler:
-    """Every partition of a Produce request has this outcome."""
+    """A handler that gives every partition of a Produce request this outcome."""
 
     def handle(request: Asked) -> Any:
         if request.message.acks == 0:
@@ -197,7 +197,7 @@ def produce_answer(error: int = 0, offset: int = 0) -> Handler:
 
 
 def init_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
-    """An answer to InitProducerId."""
+    """A handler that answers InitProducerId."""
     return lambda request: request.answer(
         error_code=error,
         producer_id=-1 if error else producer_id,

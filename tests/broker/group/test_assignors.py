@@ -40,7 +40,7 @@ def member(
 
 @st.composite
 def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
-    """Members with different topics; no partition is owned twice."""
+    """Members that subscribe to different topics; no two members own the same partition."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
     for member_number in range(draw(st.integers(1, 5))):

@@ -475,7 +475,7 @@ def test_a_noun_has_the_operations_of_its_parents_too() -> None:
 class Words(Noun):
     @Operation("post", "/words", status="201")
     async def add(self, _request: Request, body: Body[list[str]]) -> list[str]:
-        """Add some."""
+        """Return the words of the request's body."""
         return await body.read()
 
     @Operation("get", "/words", may_take_longer=True)

@@ -102,7 +102,7 @@ def test_a_replayed_log_is_cut_as_the_living_one_was() -> None:
 
 
 def test_who_reads_an_older_segment_has_enough_to_read() -> None:
-    """However little is left of it (DelayedFetch.tryComplete)."""
+    """An older segment counts as enough, even with few bytes left (DelayedFetch.tryComplete)."""
     log_driver = driver(*[NOW] * 5)
     assert log_driver.log.readable_bytes(3, UNCOMMITTED) == ENOUGH_BYTES
     assert log_driver.log.readable_bytes(4, UNCOMMITTED) == SIZE

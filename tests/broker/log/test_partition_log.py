@@ -422,7 +422,7 @@ def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> Partit
 
 
 def busy() -> LogDriver:
-    """Committed, aborted and open transactions under two leaders."""
+    """A log with committed, aborted and open transactions of two leader epochs."""
     driver = LogDriver()
     driver.txn(0, pid=1, count=2)
     driver.txn(0, pid=2)

@@ -33,7 +33,7 @@ def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) ->
 
 
 def segment_of(*spans: tuple[int, int]) -> Segment:
-    """Batches of (base offset, records), all of different sizes."""
+    """A segment with batches of (base offset, number of records), all of different sizes."""
     segment = Segment(0)
     for base, count in spans:
         add(segment, plain(count), base)
@@ -291,7 +291,7 @@ def load_log(log: PartitionLog, *, recover_from: int | None = None) -> Partition
 
 
 def reopen_log(log: PartitionLog) -> PartitionLog:
-    """What a restart leaves of the living one."""
+    """Reopen the log, as a broker does that restarts after a controlled shutdown."""
     log.reopen(log.high_watermark, log_start_offset=log.log_start_offset, now_ms=NOW)
     return log
 

@@ -569,7 +569,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
 
 
 def spoilt(batch: bytes) -> bytes:
-    """The batch with other bytes where its records begin."""
+    """The batch with two bytes zeroed near the start of its records."""
     return batch[:63] + b"\0\0" + batch[65:]
 
 
@@ -686,7 +686,7 @@ WIDE = 60_000
 
 
 def wide(headers: int, codec: int) -> bytes:
-    """A batch of one record with so many headers."""
+    """A batch of one record that has ``headers`` headers."""
     body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
     return batch_of_payload(codec, signed_varint(len(body)) + body, 1)
 

@@ -160,7 +160,7 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
 
 
 def test_what_is_written_down_is_told_from_the_same_default() -> None:
-    """As a real 4.4.0 tells group.share.heartbeat.interval.ms=5000 of its file."""
+    """A real 4.4.0 shows group.share.heartbeat.interval.ms=5000 of its file in the same way."""
     config_name = "log.cleaner.backoff.ms"
     for settings, sources in (
         (DEFAULTS, [DEFAULT]),

@@ -452,7 +452,7 @@ def test_a_refusal_tells_the_bounds(configs: dict[str, str], reason: str | None)
 def test_the_bounds_are_those_of_the_brokers_settings(
     configs: dict[str, str], reason: str | None
 ) -> None:
-    """A real 4.4.0 with these in its file."""
+    """The reasons are those of a real 4.4.0 with the same settings in its file."""
     settings = Settings(
         group_share_max_heartbeat_interval_ms=20_000,
         group_share_min_session_timeout_ms=15_000,
@@ -753,7 +753,7 @@ def test_several_partitions_change_in_one_step() -> None:
 
 
 def changes(names: tuple[str, ...]) -> ClusterImage:
-    """An image of several topics."""
+    """An image with one topic for each of ``names``."""
     return cluster().with_topics([own_topic(name) for name in names])
 
 

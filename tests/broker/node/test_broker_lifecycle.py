@@ -290,7 +290,7 @@ REGISTRATION = BrokerRegistrationCommand(
 
 
 class NodeBench:
-    """A broker's side; the test answers."""
+    """A broker's ``BrokerLifecycle``; the test answers for the controller."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -113,7 +113,7 @@ class ControllerBench:
 def run(
     main: Callable[[ControllerBench], Awaitable[None]], **settings: Any
 ) -> list[dict[str, Any]]:
-    """Run a story; returns the states that were traced."""
+    """Run a story in virtual time; return the traced states of brokers."""
 
     async def run_with_bench(env: VirtualEnvironment) -> list[dict[str, Any]]:
         controller_bench = ControllerBench(env, **settings)
@@ -538,7 +538,7 @@ FIRST = (
 
 
 def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
-    """The topic's partition 0 under another leader epoch."""
+    """The image with another leader epoch for the topic's partition 0."""
     topic_partition = TopicPartition(topic, 0)
     old = image_before.partition(topic_partition)
     assert old is not None

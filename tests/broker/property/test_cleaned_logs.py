@@ -51,7 +51,7 @@ KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
 
 
 class Written(NamedTuple):
-    """A record as the model remembers it."""
+    """A record in the model's log."""
 
     offset: int
     key: str
@@ -320,7 +320,7 @@ class Twins:
         self.number = 0
 
     def step(self, step: tuple[object, ...]) -> None:
-        """Append what a step says."""
+        """Append the record that a step describes."""
         self.now_ms += 100
         self.number += 1
         match step:

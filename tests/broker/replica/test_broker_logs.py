@@ -260,7 +260,7 @@ OFF = 1 << 40
 
 
 class Disks:
-    """Two brokers' disks."""
+    """The logs on the disks of two brokers."""
 
     def __init__(self) -> None:
         self.disks = [BrokerLogs(DEFAULTS, LATEST_RULES), BrokerLogs(DEFAULTS, LATEST_RULES)]

@@ -107,7 +107,7 @@ async def test_a_task_may_await_it_too_and_be_cancelled_meanwhile(tasks: LoopTas
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):
-    """What ``done`` was told."""
+    """The arguments of every call of ``done``."""
 
     def done(self, result: Any, error: BaseException | None) -> None:
         self.append((result, error))
@@ -643,7 +643,7 @@ WORK_NS = 1_000_000
 
 
 class Worker:
-    """Has so many pieces of work."""
+    """A user of turns that has ``pieces`` pieces of work."""
 
     def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
         self.turns, self.log, self.name = turns, log, name
@@ -741,7 +741,7 @@ async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
 
 
 async def slices_of(turns: Turns, log: list[str], name: str, count: int) -> None:
-    """A large request."""
+    """A large request that takes ``count`` slices."""
     slices = TimeSlices(turns)
     for _ in range(count):
         await slices.next()

@@ -373,7 +373,7 @@ WALL_MS = 1_000_000
 
 
 class Side:
-    """A session, and the client's side of it."""
+    """A SASL session of the broker, and the client at its other end."""
 
     def __init__(self, *, max_reauth_ms: int = 0) -> None:
         self.now_ms = 50_000
@@ -598,7 +598,7 @@ TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 @pytest.fixture
 def demo(tmp_path: Path) -> tuple[SecurityOptions, DemoFiles]:
-    """A demo whose first port is 9092."""
+    """A security demo whose first port is 9092."""
     return demo_security(tmp_path, port=9092, hosts=("localhost",), now_ms=1_700_000_000_000)
 
 

@@ -206,7 +206,7 @@ def test_a_log_start_behind_all_that_is_in_flight() -> None:
 
 
 def test_the_start_offset_stays_where_the_batch_below_goes_by_offset() -> None:
-    """There Kafka runs into a null pointer."""
+    """Kafka's broker throws a NullPointerException in this case."""
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9", most=5, mode=STRICT)

@@ -146,7 +146,7 @@ def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
 
 
 def test_without_a_known_start_nothing_is_cut() -> None:
-    """``PersisterStateBatchCombiner.addPruned`` of 4.4.0, as its class file has it."""
+    """This is what the class file of ``PersisterStateBatchCombiner.addPruned`` in 4.4.0 does."""
     batches = StateBatch(-5, 3, 0, 1), StateBatch(4, 6, 2, 1)
     assert combine_batches((), batches, start_offset=-1) == batches
     assert combine_batches((), batches, start_offset=0) == (StateBatch(0, 3, 0, 1), batches[1])

@@ -85,7 +85,7 @@ class Broker:
         self.wires = [wire]
 
     async def wire_more(self) -> WireClient:
-        """One more connection."""
+        """Open one more connection to the broker."""
         (where,) = self.image.brokers.values()
         self.wires.append(await WireClient.open(where.host, where.port))
         return self.wires[-1]
@@ -169,7 +169,7 @@ async def transactional_ids(broker: Broker, count: int) -> None:
 
 
 async def transactions(broker: Broker, count: int) -> None:
-    """Open ones."""
+    """Open ``count`` transactions."""
     where = [{"name": "other", "partitions": [0]}]
     for id_number in range(count):
         transactional_id = f"id{id_number}"
@@ -199,7 +199,7 @@ async def producers(broker: Broker, count: int) -> None:
 
 
 async def markers(broker: Broker, count: int) -> None:
-    """Aborts of as many producers."""
+    """Write an ABORT marker for each of ``count`` producers."""
     for number in range(count):
         await broker.sure(27, 1, _marked(20_000 + number))
 
@@ -325,7 +325,7 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
 
 
 async def share_sessions(broker: Broker, count: int) -> None:
-    """A member each, over a connection of its own."""
+    """Open ``count`` share sessions, each by a member with its own connection."""
     for member_number in range(count):
         await Broker(broker.cluster, await broker.wire_more()).sure(
             78, 2, _shared(broker, "s", f"m{member_number}")
@@ -376,7 +376,7 @@ def _config(resource_type: int, resource_name: str, key: str, config_value: str)
 
 
 async def configs(broker: Broker, count: int) -> None:
-    """Set one config on each of so many groups."""
+    """Set a config on each of ``count`` groups."""
     resources = [
         _config(32, f"c{resource_number}", "consumer.session.timeout.ms", "45000")
         for resource_number in range(count)
@@ -395,7 +395,7 @@ async def subscriptions(broker: Broker, count: int) -> None:
 
 
 async def client_instances(broker: Broker, count: int) -> None:
-    """Clients that push metrics."""
+    """Register ``count`` client instances that push metrics."""
     for number in range(count):
         await broker.sure(71, 0, {"client_instance_id": UUID(int=number + 1)})
 

@@ -240,7 +240,7 @@ def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
-    """Under other hash seeds, as each process arranges itself."""
+    """The two processes begin with different hash seeds; each sets its own environment."""
     first_outcome, second = (
         msgspec.json.decode(printed("aiokafka", "7", hash_seed=hash_seed), type=Outcome)
         for hash_seed in ("1", "2")

@@ -63,11 +63,11 @@ class DisturbedCluster:
 
     @property
     def api(self) -> GroupApi:
-        """Requests of members, at the present leader."""
+        """The group api of the present leader of the group's partition."""
         return GroupApi(Api(self.cluster.sim, self.leader(HOME)))
 
     def txn_home(self, transactional_id: str) -> TopicPartition:
-        """Where a transactional id is kept."""
+        """The partition of ``__transaction_state`` that keeps a transactional id."""
         return self.cluster.home(transactional_id)
 
     async def prepare(self) -> None:
@@ -84,7 +84,7 @@ class DisturbedCluster:
         await self.ask(HOME, "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=True)
 
     async def disturb(self, how: str) -> BrokerId:
-        """The coordinator loses its partition; who that was."""
+        """Take the group's partition from its coordinator; return the old coordinator's id."""
         sim, old_leader = self.cluster.sim, self.leader(HOME)
         match how:
             case "move":
@@ -102,7 +102,7 @@ class DisturbedCluster:
         raise AssertionError("nobody took over")
 
     async def repair(self, how: str, broker: BrokerId) -> None:
-        """Undo it."""
+        """Undo ``disturb``."""
         if how in ("kill", "stop"):
             await self.cluster.sim.start_broker(broker)
         elif how == "isolate":
@@ -111,7 +111,7 @@ class DisturbedCluster:
     # Transactions
 
     async def begin(self, offset: int) -> tuple[int, int]:
-        """A transaction with a pending position."""
+        """Begin a transaction with a pending position; return the producer's identity."""
         answer = await self.ask(
             self.txn_home("id"),
             "InitProducerId",
@@ -132,7 +132,7 @@ class DisturbedCluster:
         return identity
 
     async def end(self, identity: tuple[int, int], *, committed: bool) -> None:
-        """EndTxn."""
+        """Commit or abort the transaction by EndTxn."""
         answer = await self.ask(
             self.txn_home("id"),
             "EndTxn",
@@ -145,7 +145,7 @@ class DisturbedCluster:
         assert answer.error_code is E.none
 
     async def position(self, *, stable: bool) -> tuple[int, ErrorCode]:
-        """The group's position; unstable is an answer, too."""
+        """The group's position, and the error: UNSTABLE_OFFSET_COMMIT is a valid answer."""
         answer = await self.ask(
             HOME,
             "OffsetFetch",
@@ -352,7 +352,7 @@ class Failover:
         raise AssertionError(f"not in sync: {self.cluster.sim.metadata.image.topics}")
 
     async def write(self) -> None:
-        """Records outside of transactions."""
+        """Write records outside of transactions, from time to time."""
         async with (
             self.cluster.client("plain", **PATIENCE) as client,
             Producer(client, delivery_timeout_ms=60_000) as producer,
@@ -367,7 +367,7 @@ class Failover:
                 self.acknowledged.append(record_value)
 
     async def transact(self, transactional_id: str) -> None:
-        """Transactions over all partitions."""
+        """Run six transactions, each over all partitions."""
         number = 0
         for _ in range(6):
             async with (
@@ -457,7 +457,7 @@ class Moves:
         self.is_over = False
 
     async def transact(self, transactional_id: str) -> None:
-        """Transactions over all partitions."""
+        """Run transactions over all partitions until the test is over."""
         async with (
             self.cluster.client(transactional_id, **PATIENCE) as client,
             Producer(
@@ -516,7 +516,7 @@ class Moves:
 
 
 def check_hosts(cluster: VirtualCluster) -> None:
-    """Every broker hosts its replicas and nothing else."""
+    """Check that every broker hosts its replicas and no other logs."""
     image = cluster.sim.metadata.image
     for broker_id, broker in cluster.sim.brokers.items():
         expected = {

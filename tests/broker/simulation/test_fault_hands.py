@@ -48,7 +48,7 @@ TX = TransactionalId("tx")
 
 
 async def act(cluster: VirtualCluster, action: ClusterAction) -> None:
-    """Do it now, and wait until it is done."""
+    """Carry out a fault's action on the cluster, and wait until it is done."""
     cluster.arm(action, FaultPoint.NOW)
     await cluster.wait_until_struck()
 
@@ -65,7 +65,7 @@ async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
 
 
 async def state_of(cluster: VirtualCluster) -> str:
-    """What DescribeTransactions says."""
+    """The state of the transaction by DescribeTransactions."""
     async with cluster.client("admin", **PATIENT) as client:
         description = (await Admin(client).describe_transactions((TX,)))[TX]
     assert not isinstance(description, ClientError)
@@ -199,7 +199,7 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
 
 
 def offline(sim: SimCluster) -> dict[str, float]:
-    """The metric of offline replicas, by broker."""
+    """The number of offline replicas by broker, as the metric tells it."""
     return {
         reading.labels[0]: reading.value
         for reading in readings(sim)

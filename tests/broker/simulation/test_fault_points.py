@@ -351,7 +351,7 @@ async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualClust
 
 
 def alone(cluster: VirtualCluster) -> None:
-    """A topic with one replica and small segments."""
+    """Create a topic that has one replica and small segments."""
     created_topic = cluster.sim.metadata.create_topic(
         TopicToCreate(name="alone", replication_factor=1, configs={"segment.bytes": "1048576"})
     )

@@ -28,7 +28,7 @@ P0 = TopicPartition("alone", 0)
 
 
 def make_topic(cluster: VirtualCluster) -> BrokerId:
-    """A topic that lives on one broker alone."""
+    """Create a topic whose only replica is on one broker; return the broker's id."""
     created = cluster.sim.metadata.create_topic(
         TopicToCreate(name=P0.topic, assignments=((0, (B2,)),))
     )

@@ -31,7 +31,7 @@ PATIENCE = {"request_timeout_ms": 8_000, "api_timeout_ms": 20_000}
 
 
 class Fate(Enum):
-    """What the producer knows of a transaction."""
+    """What the producer knows of a transaction: the number of partitions that may show it."""
 
     COMMITTED = (PARTITIONS,)
     ABORTED = (0,)
@@ -188,7 +188,6 @@ def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge convicts."""
     forget_markers(monkeypatch)
     with pytest.raises(AssertionError):
         run_cluster(chaos, seed=1)

@@ -267,7 +267,7 @@ def _marker(
 
 
 class Place(msgspec.Struct, frozen=True):
-    """How a fault point is crossed."""
+    """A fault point, and the calls by which messages cross it."""
 
     drive: Drive
     criteria: Rule = {}
@@ -298,7 +298,7 @@ PLACES: Final[Mapping[FaultPoint, Place]] = {
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """What the strikes of a rule kept and cost."""
+    """The bytes and steps that the strikes of a rule cost."""
 
     sent_bytes: int
     kept_bytes: int
@@ -319,7 +319,7 @@ async def _kept() -> int:
 
 
 async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
-    """Do a step so many times."""
+    """Cross the fault point ``count`` times, and measure."""
     numbers = itertools.count()
 
     async def cross(times: int) -> None:

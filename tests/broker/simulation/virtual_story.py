@@ -49,7 +49,7 @@ COMMITTED: Final = {
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the story showed."""
+    """The observations of the story that two runs have to share."""
 
     read: dict[int, list[str]]
     idle_ms: int
@@ -226,7 +226,7 @@ async def _commit_and_abort(client: Cluster, transactional_id: str) -> None:
 
 
 def told(seed: int) -> Outcome:
-    """aiokafka's story, with a shorter idle time."""
+    """Run the story of aiokafka with a shorter idle time."""
     return run_cluster(
         partial(two_transactions_and_an_idle_hour, idle_s=IDLE_S),
         seed=seed,

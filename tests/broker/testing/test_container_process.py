@@ -32,7 +32,7 @@ READY_SECONDS = 90
 
 
 def scratch(directory: Path, **variables: str) -> dict[str, str]:
-    """Nothing of ours but what makes this checkout importable."""
+    """Environment variables that make this checkout importable, and ``variables``."""
     return {"PYTHONPATH": str(ROOT), "HOME": str(directory), "TMPDIR": str(directory), **variables}
 
 

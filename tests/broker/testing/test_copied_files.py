@@ -138,7 +138,7 @@ FILES: Mapping[str, tuple[Mapping[str, str], frozenset[str]]] = {
 def of_variables(
     variables: Mapping[str, str], directory: Path
 ) -> tuple[ContainerCommand, Configuration]:
-    """What the container starts with."""
+    """The command and configuration with which the container starts."""
     start = command_of_environment(variables)
     file = directory / "server.properties"
     file.write_text(start.properties, "latin-1")

@@ -212,7 +212,7 @@ def test_a_lost_and_a_repeated_marker_leave_a_doubt() -> None:
 
 
 class History(NamedTuple):
-    """Decisions and markers as brokers wrote them."""
+    """Decisions of coordinators, and the markers of the partitions' logs."""
 
     decisions: list[AuditedDecision]
     markers: list[AuditedMarker]

@@ -37,7 +37,7 @@ START_MS: Final = 1_000_000
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction of the producer."""
+    """A step of a drawn history: the producer runs a transaction."""
 
     is_commit: bool
     is_here: bool = True
@@ -52,7 +52,7 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of no transaction, at the producer's epoch."""
+    """A step of a drawn history: the producer writes a record outside of transactions."""
 
     pause_ms: int = 60_000
 
@@ -65,7 +65,7 @@ Step = Txn | Stray | OperatorAbort
 
 
 class History:
-    """What the steps leave: two logs, and the truth."""
+    """The logs of the coordinator and of the partition after all steps, and the true outcomes."""
 
     def __init__(
         self, steps: list[Step], *, is_v2: bool, skew_ms: int, backdated_ms: int = 0

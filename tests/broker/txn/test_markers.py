@@ -44,7 +44,7 @@ def owe_and_route(
     partitions: frozenset[TopicPartition] = ALL,
     leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
 ) -> frozenset[TopicPartition]:
-    """Owe and route in one go; what is gone."""
+    """Add a debt and route it; return the partitions that no longer exist."""
     queue.add_debt(owed, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
     for marker_debt, waiting in queue.take_waiting():

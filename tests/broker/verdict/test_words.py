@@ -221,7 +221,7 @@ def test_a_coordinator_is_told_in_a_sentence(
 
 
 def test_a_transaction_that_was_committed_is_not_ended_with_kafkas_own_tool() -> None:
-    """It writes ABORT alone."""
+    """Kafka's own tool writes ABORT markers only."""
     committed = words.real_kafka_advice(PARTITION, 1, is_commit=True)
     assert committed.end_command is None
     assert "its records would be lost" in committed.end

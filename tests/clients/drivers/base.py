@@ -68,7 +68,7 @@ def producer_settings(
 
 
 def consumed_record(record: Any) -> ConsumedRecord:
-    """A record, as these two hand it over."""
+    """The library's record as a ``ConsumedRecord``."""
     headers = tuple(record.headers)
     return ConsumedRecord(
         record.partition, record.offset, record.key, record.value, headers, record.timestamp
@@ -117,7 +117,7 @@ class DriverMember(AbstractContextManager["DriverMember"], Protocol):
         """What the library calls the group's metadata: which generation this is."""
 
     def assigned_partitions(self) -> set[int]:
-        """The partitions that are its own now."""
+        """The partitions that the member owns now."""
 
     def is_asked_to_yield(self) -> bool:
         """The group waits for it to give partitions up. Always false where the library tells it
@@ -152,7 +152,7 @@ class Driver(Protocol):
 
     @property
     def mechanisms(self) -> Sequence[str]:
-        """Those of SASL that the library knows, of ``logins.USERS``."""
+        """The SASL mechanisms of ``logins.USERS`` that the library knows."""
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic with a replica on each broker, three at most."""

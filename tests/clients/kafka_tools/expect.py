@@ -27,17 +27,17 @@ Answer = TypeVar("Answer")
 
 
 class Unexpected(Exception):
-    """A tool answered something else."""
+    """A tool's output differs from the expected output."""
 
 
 def require(subject: str, holds: object) -> None:
-    """Raise ``Unexpected`` unless it holds."""
+    """Raise ``Unexpected`` unless ``holds`` is true."""
     if not holds:
         raise Unexpected(f"{subject}: does not hold")
 
 
 def expect(subject: str, actual: object, expected: object) -> None:
-    """Raise ``Unexpected`` unless both are the same."""
+    """Raise ``Unexpected`` unless the actual value is the expected one."""
     if actual != expected:
         raise Unexpected(f"{subject}: expected {expected!r}, found {actual!r}")
 

@@ -84,7 +84,7 @@ def _reset(shop: Shop, topic: str, group: str) -> None:
 
 
 def groups(shop: Shop) -> None:
-    """kafka-groups tells the protocol of each group; both protocols."""
+    """kafka-groups tells the protocol of each group, classic or consumer."""
     topic = shop.new_topic("of-groups")
     for protocol, kind in _PROTOCOLS:
         group = shop.unique_name(f"listed-{protocol}")

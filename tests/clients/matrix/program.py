@@ -60,7 +60,7 @@ class Programs:
         return Output(lines, code, overrun.is_set())
 
     def stop(self) -> None:
-        """Stop them all, and start no more."""
+        """Stop all programs, and start no more."""
         with self._lock:
             self._stopped = True
             for process in self._running:

@@ -22,7 +22,7 @@ Verdicts = Mapping[str, Mapping[int, CheckVerdict]]
 
 
 class StoredClient(NamedTuple):
-    """One client as it was found."""
+    """The stored verdicts of one client, with its version."""
 
     version: str
     language: str
@@ -30,7 +30,7 @@ class StoredClient(NamedTuple):
 
 
 def load(file: Path = FILE) -> dict[str, StoredClient]:
-    """By the client's name."""
+    """The stored results by the client's name."""
     if not file.exists():
         return {}
     return {
@@ -50,7 +50,7 @@ def load(file: Path = FILE) -> dict[str, StoredClient]:
 
 
 def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
-    """One line per check."""
+    """Write the results, one line for each check."""
     clients = []
     for client_name in sorted(stored):
         client = stored[client_name]

@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
-        """Counts against the whole run."""
+        """Whether the result makes the whole run fail."""
         return self.verdict in (CheckVerdict.FAILED, CheckVerdict.MISSING)
 
 

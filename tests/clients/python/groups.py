@@ -33,7 +33,7 @@ class Pipeline:
         self.feed()
 
     def feed(self) -> None:
-        """More inputs, on all partitions."""
+        """Send more inputs, to all partitions of the source."""
         input_numbers = range(self.inputs, self.inputs + INPUTS)
         with self.driver.producer() as producer:
             producer.send(
@@ -58,7 +58,7 @@ class Pipeline:
         until(f"positions {targets}", is_so)
 
     def is_done(self) -> bool:
-        """The group is behind the last input."""
+        """Whether the group's positions are behind the last input."""
         return sum(self.positions()) == self.inputs
 
     def expect_each_input_once(self) -> None:
@@ -77,7 +77,7 @@ class Worker:
         self._producer = producer
 
     def take(self) -> list[ConsumedRecord]:
-        """Inputs, as soon as there are some."""
+        """Poll until inputs have come."""
         inputs: list[ConsumedRecord] = []
 
         def has_inputs() -> bool:

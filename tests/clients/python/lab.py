@@ -104,12 +104,12 @@ def values(records: Sequence[ConsumedRecord], *, partition: int | None = None) -
 
 
 def expect(subject: str, expected: object, actual: object) -> None:
-    """They are equal."""
+    """Raise AssertionError unless both values are equal."""
     assert actual == expected, f"{subject}: expected {_short(expected)}, found {_short(actual)}"
 
 
 def error_of(action: Callable[[], object]) -> Exception:
-    """What the library raises."""
+    """The exception that the library raises for the action."""
     try:
         action()
     except Exception as error:  # noqa: BLE001 - judged by who asks

@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What all members together have done with the records."""
+    """Deliveries and acknowledgements of all members, and the records that were lost."""
 
     produced: int
     delivered: dict[str, int]
@@ -98,7 +98,7 @@ class Verdict(NamedTuple):
 
 
 def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
-    """What the lines of all members say together."""
+    """Judge the lines that all members printed."""
     accepted_ns: dict[tuple[int, int], int] = {}
     for event in events:
         if event.kind == "acked":
@@ -159,12 +159,12 @@ class Members:
                 self.errors[name] += 1
 
     def accepted_records(self) -> set[tuple[int, int]]:
-        """Records whose acceptance was taken."""
+        """Records whose acceptance a broker has confirmed."""
         events = tuple(self.events)
         return {(event.partition, event.offset) for event in events if event.kind == "acked"}
 
     def stop(self) -> None:
-        """End them, each by its own process."""
+        """Stop each member's process."""
         for process in self._processes.values():
             assert process.stdin is not None
             process.stdin.write("\n")
@@ -179,7 +179,7 @@ class Members:
 
 
 class Feed:
-    """Writes numbered records, and knows where they are."""
+    """Produces numbered records, and keeps their partitions and offsets."""
 
     def __init__(self, bootstrap: str) -> None:
         self.produced: set[tuple[int, int]] = set()

@@ -58,7 +58,7 @@ _FAILURES: Final = (
 
 
 class TroubledApplication:
-    """What happens to an application that counts."""
+    """Plays troubles against an application that counts words."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
-    """One run; what is wrong."""
+    """Run all troubles once; return the complaints."""
     settings = _STORES if stores else {}
     try:
         with Lab(

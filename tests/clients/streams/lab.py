@@ -160,7 +160,7 @@ class Lab(ManagedResource):
 
     @cached_property
     def control(self) -> ControlPort:
-        """The simulated cluster's; a real one has none."""
+        """The control port of the simulated cluster; a real cluster has none."""
         assert isinstance(self.cluster, TxnsimServer)
         return ControlPort(str(self.cluster.http))
 

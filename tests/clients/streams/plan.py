@@ -55,7 +55,7 @@ def select_kills(plan: Sequence[Kill], point_words: str) -> tuple[Kill, ...]:
 
 
 def _round(transaction_version: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
-    """Each point of the level, or ``kill_count`` of them."""
+    """A kill at each point of the level, or at ``kill_count`` drawn points."""
     kills: list[Kill] = []
     points = _draw_points(points_at(transaction_version), point_count=kill_count, chance=chance)
     restart_points = [point for point in points if point.at_start]

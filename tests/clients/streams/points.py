@@ -16,7 +16,7 @@ OLD_FLOW: Final = frozenset({0, 1})
 
 
 class Stage(StrEnum):
-    """Where in the life of a transaction."""
+    """The stage of a transaction's life at which a kill strikes."""
 
     ADD = "while partitions are added"
     PRODUCE = "while records are written"
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 
 class Victim(StrEnum):
-    """Who is killed."""
+    """The process that is killed."""
 
     APPLICATION = "the application"
     COORDINATOR = "the transaction coordinator"
@@ -48,7 +48,7 @@ class IdentifiedBy(StrEnum):
 
 
 class StruckBroker(StrEnum):
-    """Which broker's crossings are struck."""
+    """The broker whose messages the rule strikes."""
 
     ANY = "any"
     LEADER = "a leader of counted words, which does not coordinate the group"
@@ -216,5 +216,5 @@ POINTS: Final = (
 
 
 def points_at(transaction_version: int) -> tuple[Point, ...]:
-    """Those that a level of ``transaction.version`` has."""
+    """The points that a level of ``transaction.version`` has."""
     return tuple(point for point in POINTS if transaction_version in point.levels)

@@ -25,7 +25,7 @@ _NOW: Final = {"do": "delay", "delay_ms": 0}
 
 
 class StrikeOutcome(NamedTuple):
-    """What came of a kill."""
+    """The result of a kill."""
 
     victim: str
     """Who was killed, by name."""
@@ -125,7 +125,7 @@ class Strike:
         return {}
 
     def _marker_witness(self) -> dict[str, object]:
-        """Counts the markers that have been written."""
+        """A fault rule that changes nothing and counts the written markers."""
         return {
             "id": _WITNESS,
             "point": "peer.response",

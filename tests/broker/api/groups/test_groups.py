@@ -123,7 +123,7 @@ def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
 
 
 def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
-    """In both shapes."""
+    """Values of an OffsetFetch request, in the shapes of old and of new versions."""
     topic = {"name": "orders", "partition_indexes": indexes or (0,)}
     group = {
         "group_id": GROUP,

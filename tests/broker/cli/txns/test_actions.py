@@ -85,7 +85,7 @@ class Broker:
         self._folder = folder
 
     def properties(self, user: str) -> Path:
-        """Settings of a user."""
+        """Write a file with a user's client properties; return its path."""
         file = self._folder / f"{user}.properties"
         file.write_text(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -95,7 +95,7 @@ class Broker:
         return file
 
     def txns(self, user: str, *words: str) -> int:
-        """Run a subcommand as that user; its exit status."""
+        """Run a subcommand of ``txnsim txns`` as a user; return its exit status."""
         options = (
             "--bootstrap-server",
             self.address,

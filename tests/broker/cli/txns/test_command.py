@@ -141,7 +141,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An abort is written down in the present directory."""
+    """Run each test in a folder of its own, because an abort writes a file there."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -49,7 +49,7 @@ TIMEOUTS_MS: Final = st.sampled_from((1, 60_000, INT_32_MAX - 1))
 
 
 class Ghost(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction on a partition that no coordinator knows."""
+    """A transaction on a partition that is unknown to every coordinator."""
 
     partition: int
     producer_id: int
@@ -62,7 +62,7 @@ class Ghost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction on a partition that its coordinator knows."""
+    """A transaction on a partition that is known to its coordinator."""
 
     partition: int
     timeout_ms: int
@@ -94,7 +94,7 @@ TXNS: Final = st.lists(
 
 
 class OpenThere(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction, by what the leader has acknowledged."""
+    """A transaction that is open according to what the leader has acknowledged."""
 
     producer_id: int
     start_offset: int

@@ -137,7 +137,7 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     [(False, Outcome.ENDED_TWICE), (True, Outcome.ENDED_OTHERWISE)],
 )
 def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outcome) -> None:
-    """Kafka takes both markers; the first one counts."""
+    """The leader accepts the markers of both repairs; the first marker decides the outcome."""
 
     class Overtaken(Admin):
         async def abort_transaction(
@@ -535,7 +535,7 @@ async def test_a_partition_that_does_not_exist_is_an_error(virtual_cluster: Virt
 
 
 class Older(Admin):
-    """As brokers before Kafka 2.8 have it."""
+    """An admin client of brokers before Kafka 2.8, which have no DescribeProducers."""
 
     async def describe_producers(
         self, partitions: Collection[TopicPartition], **_: object
@@ -603,7 +603,7 @@ REFUSED = Fail(error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
 
 
 def blind(virtual_cluster: VirtualCluster) -> None:
-    """From now on no transactional id may be described."""
+    """Refuse every DescribeTransactions from now on."""
     virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
 
 
@@ -698,7 +698,7 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     virtual_cluster: VirtualCluster,
 ) -> None:
     class Restless(Admin):
-        """A coordinator moves whenever they are asked."""
+        """A client at whose every question the coordinator moves."""
 
         async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
             virtual_cluster.move(virtual_cluster.home("ghost"))

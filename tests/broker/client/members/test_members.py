@@ -194,7 +194,7 @@ async def test_a_fenced_member_is_told_once_and_joins_again(cluster: VirtualClus
 
 @within(run_cluster)
 async def test_other_errors_of_a_heartbeat_are_survived(cluster: VirtualCluster) -> None:
-    """Java's heartbeat thread ends with FENCED_INSTANCE_ID alone."""
+    """Only FENCED_INSTANCE_ID ends Java's heartbeat thread."""
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
         metadata = a.metadata
@@ -256,7 +256,7 @@ async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: Virtu
 async def test_a_leader_has_its_group_join_again_when_a_topic_has_grown(
     cluster: VirtualCluster,
 ) -> None:
-    """After metadata.max.age.ms, five minutes, at the latest."""
+    """The leader sees the growth after metadata.max.age.ms (five minutes) at the latest."""
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
         await a.poll()

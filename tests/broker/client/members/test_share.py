@@ -54,7 +54,7 @@ async def write(
 
 
 async def poll_values(member: ShareMember) -> list[tuple[str, int]]:
-    """What a poll brings: values with their delivery counts."""
+    """The values that a poll returns, with their delivery counts."""
     return values_and_counts(await member.poll(max_wait_ms=500))
 
 

@@ -40,27 +40,27 @@ async def members(group_bench: GroupBench, count: int) -> None:
 
 
 async def classic(group_bench: GroupBench, count: int) -> None:
-    """Members of one classic group that have a generation."""
+    """Let ``count`` members join one classic group and form a generation."""
     joins = [group_bench.later(group_bench.join()) for _ in range(count)]
     for join in joins:
         await join
 
 
 async def names(group_bench: GroupBench, count: int) -> None:
-    """Topics in the subscription of another member."""
+    """Let another member subscribe to ``count`` topics."""
     await group_bench.consume(
         "other", topic_names=tuple(f"n{topic_number}" for topic_number in range(count))
     )
 
 
 async def regexes(group_bench: GroupBench, count: int) -> None:
-    """Members that subscribe by one regular expression."""
+    """Let ``count`` members subscribe by the same regular expression."""
     for number in range(count):
         await group_bench.consume(f"r{number}", topic_names=None, topic_regex="o.*")
 
 
 async def positions(group_bench: GroupBench, count: int, group_id: str = "other") -> None:
-    """Positions of another group."""
+    """Commit positions of another group on ``count`` partitions."""
     places = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
@@ -69,7 +69,7 @@ async def positions(group_bench: GroupBench, count: int, group_id: str = "other"
 
 
 async def own_positions(group_bench: GroupBench, count: int) -> None:
-    """Positions of the same group."""
+    """Commit positions of the group itself on ``count`` partitions."""
     await positions(group_bench, count, GROUP)
 
 

@@ -73,7 +73,7 @@ async def verify_as_agreed(partition: int, producer: CommittingProducer) -> int 
 
 
 async def pending(group_bench: GroupBench, offset: int = 9) -> None:
-    """A position that waits for its marker."""
+    """Commit a position in a transaction that has no marker yet."""
     command = commit_of(offset, is_transactional=True)
     outcomes = await group_bench.groups.commit_in_transaction(
         command, PRODUCER, verify=verify_as_agreed
@@ -556,7 +556,7 @@ LIMIT = 700
 
 
 async def commit_many(group_bench: GroupBench, group_id: str = GROUP) -> None:
-    """Positions on as many partitions."""
+    """Commit positions on ``MANY`` partitions."""
     positions = tuple(
         NewPosition(topic_partition=TopicPartition("orders", offset), offset=offset)
         for offset in range(MANY)
@@ -566,7 +566,6 @@ async def commit_many(group_bench: GroupBench, group_id: str = GROUP) -> None:
 
 
 def count_positions(group_bench: GroupBench, group_id: str = GROUP) -> int:
-    """How many positions the group has."""
     return sum(
         len(list(shard.offsets.committed_offsets(group_id)))
         for shard in group_bench.groups.shards()
@@ -574,7 +573,7 @@ def count_positions(group_bench: GroupBench, group_id: str = GROUP) -> int:
 
 
 def refusing_admission(group_bench: GroupBench) -> None:
-    """A fault refuses every append."""
+    """Refuse every append by a fault."""
 
     async def refuse() -> Rejection | None:
         return Rejection(error=E.not_enough_replicas, reason="a fault")

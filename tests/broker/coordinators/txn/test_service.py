@@ -197,7 +197,7 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
 
 
 async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
-    """KAFKA-20310: the next producer id is in the record."""
+    """The next producer id is in the record, since KAFKA-20310."""
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
     old_session = await at_epoch(coordinator_bench, 32_766)
@@ -888,7 +888,7 @@ async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> Non
 
 
 async def age(coordinator_bench: CoordinatorBench, epoch: int, name: str = TID) -> ErrorCode:
-    """Age an id; the error."""
+    """Let a transactional id go on at a higher epoch; return the error."""
     transactional_id = TransactionalId(name)
     return error_of(await coordinator_bench.service.age(transactional_id, ProducerEpoch(epoch)))
 
@@ -1177,7 +1177,7 @@ BLOCK = AllocateProducerIdsReply(first_producer_id=0, producer_id_count=1_000)
 
 
 class Controller:
-    """Answers as it is told to."""
+    """A controller that gives the test's answers to AllocateProducerIds."""
 
     def __init__(self, *answers: AllocateProducerIdsReply | Exception) -> None:
         self.clock = ManualClock()

@@ -628,7 +628,7 @@ async def test_an_answer_after_stop_arms_nothing() -> None:
 
 
 def log_rows(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """(event, transactional id, error) of each line."""
+    """The event, transactional id and error of each log line."""
     return [(line["event"], line["transactional_id"], line["error"]) for line in lines]
 
 

@@ -59,7 +59,7 @@ class Watch:
 
     @property
     def moved(self) -> set[str]:
-        """Metrics that were read with different values."""
+        """The metrics whose readings differed from each other."""
         return {
             metric for metric, values in self._seen.items() if any(v != values[0] for v in values)
         }
@@ -69,7 +69,7 @@ Story = Callable[[VirtualCluster, Watch], Awaitable[None]]
 
 
 def play(story: Story) -> set[str]:
-    """Run a story beside a cluster; which metrics moved."""
+    """Run a story beside a cluster; return the metrics whose readings changed."""
 
     async def main(cluster: VirtualCluster) -> set[str]:
         watch = Watch(cluster)
@@ -235,7 +235,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
 
 
 async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> None:
-    """The cleaner gives its partition up."""
+    """The cleaner meets a batch that it can't read, and gives the partition up."""
     configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
     async with cluster.client() as client:
         await Admin(client).create_topics(
