@@ -104,7 +104,7 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place at which a reader may go on: the answer to an earlier Fetch named its offset."""
+    """A partition and an offset at which a reader may go on."""
 
     place: Place
     offset: int

@@ -264,7 +264,7 @@ SIDES = {"txnsim": simulator, "apache": kafka}
     ],
 )
 def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
-    """A broker with an authorizer and an open transaction."""
+    """A broker with an authorizer, at which the transactional id ``tx`` exists."""
     with SIDES[request.param]() as addresses:
         denied_side = GuardedBroker(addresses["SASL"])
         until(

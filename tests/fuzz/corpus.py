@@ -35,7 +35,7 @@ Jump = tuple[int, int, int]
 
 
 def read(name: str) -> list[bytes]:
-    """What the repository keeps for a target."""
+    """The inputs that the repository keeps for a target."""
     path = CORPUS_FOLDER / f"{name}.txt"
     if not path.exists():
         return []

@@ -46,7 +46,7 @@ class KeptFind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FuzzOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run over one target came to."""
+    """The result of a run over one target."""
 
     target: str
     seconds: float
@@ -93,7 +93,7 @@ class Workers:
         self._parent.communicate()
 
     def run(self, task: Mapping[str, object], on_poll: Callable[[], object]) -> int:
-        """Do a task; the exit status of its process."""
+        """Run a task in a worker; return the exit status of its process."""
         assert self._parent.stdin is not None
         self._parent.stdin.write(msgspec.json.encode(task) + b"\n")
         self._line(on_poll)  # the process id of the child
@@ -236,7 +236,7 @@ def _finds(name: str, work_folder: Path) -> list[KeptFind]:
 
 
 def _keep_find(name: str, kind: str, path: Path) -> KeptFind:
-    """A find, kept where no later run deletes it."""
+    """Copy an input that broke a property to where later runs do not delete it."""
     folder = corpus.WORKING / "finds" / name
     folder.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes()

@@ -105,7 +105,7 @@ class _FuzzRun:
             self._counts = mmap.mmap(file.fileno(), COUNTS.size)
 
     def play_input(self, data: bytes) -> None:
-        """One input."""
+        """Play one input, count it, and keep it if it broke a property."""
         find = self._judge.play(data)
         self._number += 1
         judge = self._judge

@@ -51,7 +51,7 @@ class EngineError(Exception):
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """What containers are made of."""
+    """A container image: its files and its settings."""
 
     name: str = IMAGE
     root: Path = _ROOT
@@ -92,7 +92,7 @@ class Engine:
         engine = self
 
         class Handler(_Handler):
-            """Answers for this engine."""
+            """Answers HTTP requests to this engine."""
 
             def engine(self) -> Engine:
                 return engine

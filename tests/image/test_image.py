@@ -58,7 +58,7 @@ def image() -> Iterator[Image]:
 
 
 class Running(NamedTuple):
-    """A container that serves."""
+    """A running container and its addresses."""
 
     bootstrap: str
     http: int

@@ -81,7 +81,7 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def function(self) -> str:
-        """As rules name it: ``module:qualified name``."""
+        """The function's name as rules have it: ``module:qualified name``."""
         return f"{self.module_name}:{self.function_name}"
 
     @property

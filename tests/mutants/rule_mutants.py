@@ -169,7 +169,7 @@ class RuleCampaign:
         """How many mutations the tests of each rule have noticed."""
 
     def run(self, *, seed: int, until_s: float) -> int:
-        """Break, judge and print; return the exit status."""
+        """Try mutants until the time is over, and print survivors; return the exit status."""
         findings = list(self._record_baselines())
         mutants = self._mutants(seed)
         print(f"{len(self._chosen)} rules, {len(mutants)} mutations", flush=True)

@@ -74,7 +74,7 @@ def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutc
 
 
 def _node(name: str) -> str:
-    """As pytest calls it."""
+    """The test's node id in pytest."""
     module, _, path = name.partition(".")
     return f"{module}.py::{path.replace('.', '::')}"
 

@@ -118,7 +118,7 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
 
 
 def _test_programs(crate: _Crate) -> dict[str, Path]:
-    """By file of tests, built on first use."""
+    """The programs of a crate's tests by source file, built on first use."""
     make_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
     chosen = [option for file in crate.files for option in ("--test", file)]
     build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]

@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Deliveries and acknowledgements of all members, and the records that were lost."""
+    """Counts over all records and members: produced, delivered, delivered again, failed."""
 
     produced: int
     delivered: dict[str, int]

@@ -67,7 +67,7 @@ class _TimedLoop(VirtualLoop):
 
 
 class _AttackerConnection(asyncio.Protocol):
-    """The attacker's end of a connection: keeps what comes."""
+    """The attacker's end of a connection, which keeps the bytes that it receives."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -235,7 +235,7 @@ class _AttackedCluster:
     # The neighbour
 
     def time_transaction(self) -> None:
-        """A transaction, timed."""
+        """Run a transaction of the neighbour; raise ``Violation`` if it takes too long."""
         for connection in self._open:
             self.answers += connection.check()
         self.run(self._transaction())
@@ -312,7 +312,7 @@ class _ConnectionPlayer:
         return longest_ms
 
     def frames(self, fuzz_bytes: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
-        """The requests of an input."""
+        """The request frames that an input stands for."""
         draw = Draw(fuzz_bytes, attacked_cluster.ids)
         frames: list[bytes] = []
         while not draw.is_spent and len(frames) < _REQUESTS_MAX:

@@ -79,7 +79,7 @@ def _play_members(fuzz_bytes: bytes) -> None:
 
 
 def _change_topics(driver: ShareDriver, detail: int) -> None:
-    """One grows or comes, or one is deleted."""
+    """Create, enlarge or delete a topic."""
     name = NAMES[detail % len(NAMES)]
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     if detail & 64:

@@ -88,7 +88,7 @@ def server(browser: Browser) -> Iterator[TxnsimServer]:
 
 @pytest.fixture
 def fresh_server(browser: Browser) -> Iterator[TxnsimServer]:
-    """A server of one's own."""
+    """A server that this test does not share."""
     with TxnsimServer(arguments=("--ui", "--http", "0")) as txnsim_server:
         yield txnsim_server
 

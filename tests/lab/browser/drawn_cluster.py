@@ -110,7 +110,7 @@ class DrawnCluster:
     # Steps
 
     def step(self) -> None:
-        """Do one thing that is drawn."""
+        """Do one drawn act."""
         client_acts: tuple[tuple[int, Callable[[], Awaitable[object]]], ...] = (
             (6, self._send),
             (3, self._end),
@@ -256,7 +256,8 @@ class DrawnCluster:
         }
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:
-        """What coordinators list; None if one does not answer."""
+        """The open partitions of transactions by their coordinators; None if one does not answer.
+        """
         listed = set()
         for transactional_id in (*IDS, GHOST):
             try:

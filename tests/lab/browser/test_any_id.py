@@ -113,7 +113,7 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
 
 
 def utf16(text: str) -> bytes:
-    """As JavaScript sorts."""
+    """Sort key: JavaScript compares texts by UTF-16 units."""
     return text.encode("utf-16-be")
 
 

@@ -225,7 +225,7 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
 
 
 def predict(page: Page, lesson_id: str, number: int) -> None:
-    """The prediction that comes true, by keyboard."""
+    """Answer a part's question by keyboard with the choice that comes true."""
     lesson_part = lesson(lesson_id).parts[number]
     page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
     choose(page, lesson_part.choices, lesson_part.expected)
@@ -245,7 +245,7 @@ def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
 
 
 def choose(page: Page, choices: Iterable[str], answer: str) -> None:
-    """One of the choices, as the prediction."""
+    """Choose an answer by keyboard."""
     press_until(page, "document.activeElement.name === 'guess'")
     page.keyboard.press("Space")
     for _ in choices:
@@ -256,7 +256,7 @@ def choose(page: Page, choices: Iterable[str], answer: str) -> None:
 
 
 def press(page: Page, selector: str) -> None:
-    """By keyboard alone."""
+    """Press a button by keyboard."""
     page.wait_for_selector(f"{selector}:not([disabled])")
     press_until(page, f"document.activeElement === document.querySelector({selector!r})")
     page.keyboard.press("Enter")

@@ -60,7 +60,7 @@ def take_samples(page: Page) -> list[dict[str, Any]]:
 
 
 def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
-    """The contract, but for what is judged."""
+    """Check that each sample's verdict, count and picture belong to the same event."""
     assert samples
     for sample in samples:
         assert sample["count"] == (sample["verdict"] != "reading"), sample

@@ -357,7 +357,7 @@ def fill_in(page: Page, rule: dict[str, Any]) -> None:
 
 
 def set_to(page: Page, control: str, value: object) -> None:
-    """Fill in, or choose, what the API calls so."""
+    """Set a control of the page to the value that the API has."""
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     if isinstance(value, bool):
         text = text.lower()

@@ -223,7 +223,7 @@ def test_the_first_screen_shows_what_the_button_makes(
 
 
 def keep_hang(steps: list[dict[str, Any]]) -> None:
-    """Write the steps of the first screen anew."""
+    """Write the steps of the first screen into ``hang.js``."""
     module = resources.files("txnsim_lab") / "http/page/static/hang.js"
     text = module.read_text("utf-8")
     beginning = text[: text.index("export const")]

@@ -165,7 +165,7 @@ BEFORE: Final = (
 
 
 def scenarios_shown() -> Iterator[tuple[str, Scenario]]:
-    """Each with the page and line where it begins."""
+    """Each scenario in the pages, with the page and line of its block."""
     for page, text in TEXTS.items():
         for block in BLOCK.finditer(text):
             place_in_page = f"{page}:{text.count(chr(10), 0, block.start()) + 1}"
@@ -235,13 +235,13 @@ EXAMPLE, APPLICATION, _ = [text for language, text in BLOCKS if language == "yam
 
 
 def cells(text: str) -> list[list[str]]:
-    """A table's words, however wide its columns are."""
+    """The cells of a table's lines, without padding."""
     return [[cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where somebody has written the page's file."""
+    """A folder that has the page's example file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "early-commit.yaml").write_text(EXAMPLE, "utf-8")
     return tmp_path

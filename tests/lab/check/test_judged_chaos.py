@@ -161,7 +161,7 @@ class JudgedChaos(Chaos):
     # Onlookers
 
     async def watch(self) -> None:
-        """Read on and look around until it is over."""
+        """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
             positions = dict.fromkeys(PLACES, 0)
             while not self.is_over:

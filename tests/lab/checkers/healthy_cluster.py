@@ -43,7 +43,7 @@ MARKER: Final = "marker"
 
 
 class Entry(NamedTuple):
-    """What stands at one offset."""
+    """A record, or another entry, at one offset."""
 
     value: str
     key: str | None
@@ -110,7 +110,7 @@ class Producer:
 
     @property
     def busy(self) -> bool:
-        """Whether the coordinator is between decision and completion."""
+        """Whether the coordinator has decided and not completed the producer's transaction."""
         return self.state.startswith("Prepare")
 
 
@@ -136,7 +136,7 @@ class HealthyCluster:
             self._initialise(producer)
 
     def run(self) -> History:
-        """Use up the choices."""
+        """Run operations until all choices are used up."""
         operations: tuple[Callable[[], None], ...] = (
             self._begin_or_write,
             self._begin_or_write,
@@ -390,7 +390,7 @@ class HealthyCluster:
         producer.commits = commit
 
     def _marker(self) -> None:
-        """One owed marker arrives."""
+        """Let one owed marker arrive."""
         producer = self._producer()
         if not producer.busy:
             return
@@ -462,7 +462,7 @@ class HealthyCluster:
         upto: int,
         transaction: str | None = None,
     ) -> None:
-        """At most ``upto`` places of a partition."""
+        """Deliver at most ``upto`` entries of a partition to a reader."""
         log = self.logs[topic_partition]
         asked_offset = self._readers.setdefault((client_name, topic_partition), log.start)
         common: dict[str, object] = {

@@ -53,7 +53,7 @@ async def test_the_guide_shows_what_is_answered() -> None:
 
 
 def request_of(words: list[str]) -> tuple[str, str]:
-    """Method and address."""
+    """Method and URL of a curl command."""
     (url,) = (word for word in words if word.startswith("http://"))
     implied = "POST" if "-d" in words else "GET"
     return (words[words.index("-X") + 1] if "-X" in words else implied), url

@@ -75,12 +75,12 @@ KNOWS_ITS_NAME: Final = BARE.replace('"ok": False', '"ok": number == 1')
 
 
 def driver(program: str) -> str:
-    """Its command."""
+    """The command that runs a driver's program."""
     return shlex.join([sys.executable, "-c", program])
 
 
 def sit_exam(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
-    """A run."""
+    """Run the exam with a driver's program."""
     return asyncio.run(
         run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels)
     )
@@ -291,7 +291,7 @@ TIMED_OUT = LibraryError(name="TIMED_OUT", message="too late", retriable=True)
 
 
 class Fake(Driver):
-    """Answers what it was given, in order."""
+    """A driver that gives the test's answers in order."""
 
     def __init__(self, *answers: Answer | LibraryError | None) -> None:
         self._loop_and_environment = list(answers)
@@ -365,7 +365,7 @@ def test_the_same_step_again_and_again_is_one_line() -> None:
 
 
 def ledger(outcome_told: ReportedEnd) -> Ledger:
-    """One transaction with two values and a position."""
+    """A ledger of one transaction with two values and a position."""
     ledger_of_one = Ledger([])
     ledger_of_one.begin("a", "b", group="g", position=3).reported_end = outcome_told
     return ledger_of_one

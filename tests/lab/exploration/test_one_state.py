@@ -34,7 +34,7 @@ class Walk:
 
 
 class Graph:
-    """States, what may happen in each, and what follows."""
+    """The states of an exploration, with the options in each and the states that follow."""
 
     def __init__(self) -> None:
         self.met_again = 0

@@ -256,7 +256,7 @@ async def test_an_onlooker_sees_what_everybody_can(
 
 
 async def do_at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
-    """Virtual time has no threads."""
+    """Run the work at once, because virtual time has no threads."""
     return work()
 
 
@@ -440,7 +440,7 @@ TLS_LISTENER = SecureListener(name="SASL_SSL", protocol=SecurityProtocol.SASL_SS
 async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_rights(
     tmp_path: Path, listeners: tuple[SecureListener, ...] | None
 ) -> None:
-    """It was 503: the control port asked as everybody."""
+    """The control port logs in as a user that has the rights."""
     hosts = ("localhost", "127.0.0.1")
     demo = demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
     if listeners is not None:

@@ -71,7 +71,7 @@ _but = msgspec.structs.replace
 
 
 class Mutation(msgspec.Struct, frozen=True):
-    """One bug."""
+    """A bug: a patch of one function."""
 
     owner: Any
     """A class, or the module that calls the function."""

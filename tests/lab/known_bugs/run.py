@@ -49,7 +49,7 @@ SAVED_SEEDS: Final = 5
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the exam of one bug came to."""
+    """The result of the exam of one bug."""
 
     bug: str
     found: bool
@@ -93,7 +93,7 @@ def bug_in(*mutation_names: str) -> Iterator[None]:
 
 
 def with_bug(plan: Plan, *switch_names: str) -> Plan:
-    """The plan in whose cluster the bugs are."""
+    """The plan with the named switches turned off; mutations need no change of the plan."""
     for switch_name in switch_names:
         plan = plan if switch_name in MUTATIONS else with_switch(plan, switch_name, False)
     return plan
@@ -321,7 +321,7 @@ def _keep_answer(answer: Answer) -> None:
 
 
 def table(answers_found: Sequence[Answer]) -> Iterator[str]:
-    """As rows of a page."""
+    """A row of a Markdown table for each answer."""
     for answer in answers_found:
         acts = "" if answer.shrunk is None else f"{answer.shrunk} acts"
         other_result = (

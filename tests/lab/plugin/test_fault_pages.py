@@ -80,7 +80,7 @@ def test_it_tells_what_happens_at_each_point_that_takes_it(section_name: str) ->
 
 
 def points(name: str) -> list[str]:
-    """Where an action has a meaning."""
+    """The fault points at which an action has a meaning."""
     return [str(point) for point, takes in TAKES.items() if CROSSING[name] in takes]
 
 

@@ -42,7 +42,7 @@ gives none until it knows."""
 
 
 class SwitchedStory(msgspec.Struct, frozen=True, kw_only=True):
-    """A story that is told without some switches."""
+    """A story that is played without some switches."""
 
     switches: tuple[str, ...]
     story: Scenario

@@ -52,7 +52,7 @@ class WaySwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found at the end of a way."""
+    """The anomalies at the end of a way."""
 
     exploration: str
     way: str

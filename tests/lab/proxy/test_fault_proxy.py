@@ -72,7 +72,7 @@ def hosts_in(cls: Any, path: str) -> Iterator[str]:
 
 
 def parts_of(hint: Any) -> Iterator[Any]:
-    """The messages in a type."""
+    """The message classes in a type annotation."""
     if is_dataclass(hint):
         yield hint
     for part in get_args(hint):

@@ -377,7 +377,7 @@ def moves(how: str, count: int) -> History:
 
 
 def steps(judge: Judge, history: History) -> int:
-    """How many lines of the module run."""
+    """The number of lines of ``_broker_promises`` that a judge runs through."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:

@@ -131,7 +131,7 @@ async def read_partitions(
 
 
 async def live(cluster: VirtualCluster, random: Random) -> ClientView:
-    """A random history; what clients see at its end."""
+    """Play a random history; return what clients see at its end."""
     async with cluster.client() as client:
         producers = {
             transactional_id: Producer(client, transactional_id=transactional_id)
@@ -184,7 +184,7 @@ async def advance(producer: Producer, random: Random, partition: TopicPartition,
 
 
 def write(cluster: VirtualCluster, directory: Path) -> list[Path]:
-    """Each broker's disk; the directories."""
+    """Write each broker's log directory below a folder; return the paths."""
     paths = []
     for broker_id in cluster.sim.members:
         path = directory / f"broker-{broker_id}"
@@ -252,7 +252,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster has left when it was written."""
+    """The state of a cluster at the moment when its directories were written."""
 
     seen: ClientView
     image: ClusterImage
@@ -261,7 +261,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configure(cluster: VirtualCluster) -> None:
-    """What an operator may have set."""
+    """Set some of the configs that an operator may set."""
     image = cluster.sim.metadata.image
     image = image.with_topic_configs("orders", {"max.message.bytes": "2000000"})
     image = image.with_broker_configs("1", {"log.cleaner.threads": "2"})

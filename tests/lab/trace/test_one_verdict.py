@@ -225,7 +225,7 @@ class DrawnRun:
         return differences
 
     def follow(self) -> None:
-        """Read the trace on."""
+        """Follow the events that the trace has got since the last call."""
         tracer = self.cluster.env.tracer
         events: list[Event] = list(tracer.events(self.position))
         for event in events:

@@ -60,7 +60,7 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
 
 
 def by_definition(lines: Lines) -> set[str]:
-    """What the definitions say of a history."""
+    """The anomalies of a history by the written definitions."""
     distinct_lines = with_distinct_names(lines)
     if _names_two_records(distinct_lines):
         return {REFUSED}
@@ -122,7 +122,7 @@ SHOWN_MAX: Final = 3
 
 
 class Comparison:
-    """What came of many histories."""
+    """Compares the judges with the definitions over many histories."""
 
     def __init__(self) -> None:
         self.histories = 0

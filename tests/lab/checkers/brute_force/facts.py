@@ -55,7 +55,7 @@ def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT
 
 
 def labels(lines: Lines) -> list[str]:
-    """Every transaction that is named."""
+    """The labels of all transactions in a history."""
     named = [getattr(observation, "transaction", None) for observation in lines]
     return sorted({label for label in named if label is not None})
 
@@ -69,12 +69,12 @@ def owner(lines: Lines, label: str | None) -> str | None:
 
 
 def ends(lines: Lines, label: str | None) -> list[tuple[int, Ended]]:
-    """What its producer was answered at the end."""
+    """The answers to the requests that end a transaction."""
     return [(index, end) for index, end in every(lines, Ended) if end.transaction == label]
 
 
 def is_acknowledged(lines: Lines, label: str | None) -> bool:
-    """Whether a commit of it was acknowledged."""
+    """Whether a commit of the transaction was acknowledged."""
     return any(end.commit and end.outcome is OK for _, end in ends(lines, label))
 
 
@@ -107,7 +107,7 @@ def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: 
 
 
 def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[tuple[int, Read]]:
-    """What read_committed readers were answered."""
+    """The Fetch answers that read_committed readers got without an error."""
     return [
         (index, read)
         for index, read in every(lines, Read)
@@ -139,7 +139,7 @@ def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | N
 
 
 def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
-    """Where readers have found a record."""
+    """The offsets at which readers have found a record."""
     return [
         record.offset
         for _, topic_partition, record in given_records(lines)

@@ -130,7 +130,7 @@ def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
 
 
 def _kept_the_rules(lines: Lines, label: str, index: int) -> bool:
-    """Whether nothing excuses the error of line ``index``."""
+    """Whether nothing that the transaction's producer did explains the error of line ``index``."""
     return (
         owner(lines, label) is not None
         and _owns_the_id(lines, label, index)

@@ -116,7 +116,7 @@ def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
 
 
 def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
-    """Whether they can have come one after the other."""
+    """Whether an order of the transactions exists that has all pairs in the right order."""
     return any(
         all(
             order.index(label_before) < order.index(label_after)
@@ -238,7 +238,7 @@ def lost_update(lines: Lines) -> bool:
 
 
 def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
-    """The versions that a transaction was given and replaced."""
+    """The versions that a transaction read and then replaced."""
     replaced_versions = set()
     for index, wrote in every(lines, Wrote):
         if wrote.transaction == label and wrote.outcome is OK and wrote.key is not None:

@@ -73,7 +73,7 @@ def aborted_delivery(lines: Lines) -> bool:
 
 
 def beyond_delivery_limit(lines: Lines) -> bool:
-    """By the broker's own count."""
+    """Whether a record was delivered more often than the broker's limit allows."""
     return any(
         record.delivery_count > fetch.delivery_limit
         for _, fetch, record in _given_records(lines)
@@ -82,7 +82,7 @@ def beyond_delivery_limit(lines: Lines) -> bool:
 
 
 def delivered_after_acknowledgement(lines: Lines) -> bool:
-    """Accepted or rejected, and asked for later."""
+    """Whether a record was delivered after it was accepted or rejected."""
     return any(
         final.outcome is OK
         and final.type in ("accept", "reject")

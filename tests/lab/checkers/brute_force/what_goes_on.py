@@ -78,7 +78,7 @@ def patience_ms(lines: Lines) -> int:
 
 
 def explained_partitions_of(lines: Lines) -> set[TopicPartition]:
-    """Where it is known why readers wait."""
+    """The partitions for which the history explains why readers wait."""
     return {
         hanging_transaction.place for hanging_transaction in hanging(lines)
     } | _owed_by_stuck_coordinators(lines)

@@ -40,7 +40,7 @@ MODES = ("V-", "V+", "TV2", "TV2+")
 
 
 class Told:
-    """What was asked for instead of being told."""
+    """Notes the runs that a command asks for, without playing them."""
 
     def __init__(self) -> None:
         self.virtual: list[tuple[str, str, int]] = []
