@@ -205,7 +205,7 @@ def _told(response: Any) -> Answers | str:
 
 
 def play(release: str) -> Answers:
-    """The answers of real brokers of a release."""
+    """Play on real brokers of a release; return their answers."""
     with ApacheKafka(
         brokers=3,
         version=release,

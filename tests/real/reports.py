@@ -54,7 +54,7 @@ Play = Callable[[str], list[str]]
 
 
 def in_java(file_name: str, release: str) -> list[str]:
-    """Run a program that starts the brokers itself."""
+    """Run a report's Java program, which starts the brokers itself; return its output."""
     libs = kafka_libs(release)
     sources = [REPORTS / "Brokers.java", REPORTS / file_name / "Reproduction.java"]
     classes = java_classes(sources, name=f"report-{file_name}", libs=libs)
@@ -85,7 +85,7 @@ def kafka_python(release: str) -> list[str]:
 
 
 def sarama(kafka_release: str) -> list[str]:
-    """Run on one broker."""
+    """Run the report's Go program on one real broker; return its output."""
     program = CACHE / "reports" / "sarama-get-offset"
     with hold_lock(CACHE / "go.lock"):
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]

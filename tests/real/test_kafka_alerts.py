@@ -45,7 +45,7 @@ scrape_configs: [{job_name: kafka, static_configs: [{targets: ["127.0.0.1:%d"]}]
 
 
 def agent() -> Path:
-    """The exporter's jar."""
+    """Path of the jar of Prometheus' JMX exporter."""
 
     def check(jars: Path) -> None:
         if not list(jars.glob("jmx_prometheus_javaagent-*.jar")):

@@ -52,7 +52,7 @@ def disks() -> Corpus:
 
 @pytest.fixture(scope="module", params=STAGES)
 def stage(request: pytest.FixtureRequest, disks: Corpus) -> Stage:
-    """One set of directories."""
+    """One stage of the corpus: the log directories of all brokers."""
     return disks.stage(request.param)
 
 
@@ -131,7 +131,7 @@ def test_what_a_kill_may_leave_is_cut_off_and_told(disks: Corpus) -> None:
 
 
 class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers to all questions of an operator."""
+    """The answers to an operator's requests about transactions."""
 
     producers: dict[tuple[Place, int], tuple[int, int, int, int, int]]
     """Epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction."""

@@ -90,7 +90,7 @@ class ProxiedKafka:
         raise AssertionError("it never became so")
 
     async def read_committed(self) -> list[bytes | None]:
-        """What a read_committed reader gets."""
+        """The values that a read_committed reader gets."""
         values: list[bytes | None] = []
         offset = 0
         while True:

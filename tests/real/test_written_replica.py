@@ -47,7 +47,7 @@ Producers = dict[TopicPartition, tuple[ProducerState, ...]]
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients find in a cluster."""
+    """The records, ends and producers that clients find in a cluster."""
 
     records: dict[str, dict[TopicPartition, Read]]
     """By isolation level: offset, key and value."""

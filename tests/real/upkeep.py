@@ -47,7 +47,7 @@ records.
 
 
 def compact(player: FramePlayer, topic: Topic) -> None:
-    """From now on the topic is compacted."""
+    """Set cleanup.policy=compact for the topic."""
     change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
     resource = {"resource_type": 2, "resource_name": topic[0], "configs": [change]}
     player.ask_unrecorded("IncrementalAlterConfigs", 1, resources=[resource])
@@ -378,7 +378,7 @@ def compaction_of_transactions(player: FramePlayer) -> None:
 
 
 def lies(player: FramePlayer) -> None:
-    """Headers that their records don't bear out."""
+    """Batches whose headers contradict their records."""
     topic = player.create_topic()
     good = build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],

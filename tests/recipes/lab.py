@@ -89,5 +89,5 @@ def outside() -> dict[str, str]:
 
 
 def tail(output: str) -> str:
-    """The last lines, where the reason stands."""
+    """The last lines of a program's output, which contain the reason of a failure."""
     return "\n".join(output.splitlines()[-_TOLD_LINES:])

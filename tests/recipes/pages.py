@@ -52,7 +52,7 @@ def expected_text(page: Path) -> str:
 
 
 def shown_files(page: Path) -> set[Path]:
-    """The files that it shows whole."""
+    """The files that a page shows in full."""
     return {
         (page.parent / match["target"]).resolve()
         for match in _SHOWN_RE.finditer(current_text(page))

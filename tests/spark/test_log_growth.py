@@ -67,7 +67,7 @@ class Query:
         return rows
 
     def rows(self, start: Any, end: Any) -> list[Row]:
-        """Those between two offsets."""
+        """The rows between two stream offsets."""
         tasks = self.reader.partitions(start, end)
         assert isinstance(tasks, list), "Spark insists"
         return [row for task in tasks for batch in self.reader.read(task) for row in

@@ -85,7 +85,7 @@ def test_only_a_session_within_this_machine_is_bound_to_it() -> None:
 
 
 class Recorded:
-    """Stands for SparkSession's builder and for what it makes."""
+    """Stands for SparkSession's builder and for the session, and notes all settings."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}
@@ -272,7 +272,7 @@ def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def named_session(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> SparkSession:
-    """What PySpark names."""
+    """A stand-in for the session that PySpark calls the active session."""
     session = MagicMock(spec=SparkSession)
     session._jsparkSession = MagicMock()
     session._jsparkSession.equals.return_value = is_that_of_the_jvm

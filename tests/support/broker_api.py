@@ -132,7 +132,7 @@ class Api:
 
 @asynccontextmanager
 async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
-    """The handlers of broker 1 of a fresh cluster."""
+    """Start a real-time cluster; the api of its broker 1."""
     async with real_cluster(brokers=brokers, **changes) as cluster:
         yield Api(cluster)
 
@@ -219,7 +219,7 @@ def transaction(
     *,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Values of AddPartitionsToTxn in both of its shapes."""
+    """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     topic_values = [
         {"name": topic_name, "partitions": partitions} for topic_name, partitions in topics.items()
     ]

@@ -119,7 +119,7 @@ class ConsumerDriver:
         return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
 
     def write(self, records: tuple[ConsumerRecord, ...]) -> None:
-        """Apply records."""
+        """Append records to the log, and apply them to the group."""
         for record in records:
             self.log.append(record)
             if not isinstance(record, EpochDeleted):

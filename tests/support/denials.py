@@ -135,7 +135,7 @@ class GuardedBroker:
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a guest sends with certain rights."""
+    """A request of a guest that has certain rights only."""
 
     name: str
     """The API, the version and the rights, in words."""

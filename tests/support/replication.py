@@ -76,7 +76,7 @@ class ManualTasks:
 
 
 class Node:
-    """One broker, as far as replication is concerned."""
+    """The parts of a broker that replicate logs."""
 
     def __init__(self, bench: ReplicaBench, broker_id: BrokerId, logs: BrokerLogs) -> None:
         clock, tasks = bench.clock, cast(Tasks, bench.tasks)

@@ -171,7 +171,7 @@ def batches_of(write: Write | Rejection | None) -> str:
 
 
 def offsets(partition: SharePartition) -> tuple[int, int, int, int]:
-    """Start, end, next fetch offset, delivery complete count."""
+    """Start offset, end offset, next fetch offset and number of complete deliveries."""
     return (
         partition.start_offset,
         partition.end_offset,

@@ -92,7 +92,7 @@ class VirtualWorld(ManagedResource):
         return line
 
     def monotonic_s(self) -> float:
-        """For deadlines."""
+        """Virtual time in seconds, for deadlines."""
         return self._loop.time()
 
     def sleep(self, seconds: float) -> None:
@@ -205,7 +205,7 @@ class VirtualLine(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Connected."""
+        """Note that the connection is open."""
         assert isinstance(transport, VirtualTransport)
         self._transport = transport
 

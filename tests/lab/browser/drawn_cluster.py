@@ -256,7 +256,8 @@ class DrawnCluster:
         }
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:
-        """The open partitions of transactions by their coordinators; None if one does not answer.
+        """Producer id and partition of each transaction at the coordinators; None without an
+        answer.
         """
         listed = set()
         for transactional_id in (*IDS, GHOST):

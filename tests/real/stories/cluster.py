@@ -13,7 +13,7 @@ NO_BROKER: Final = 4711
 
 
 def describe_quorum(player: FramePlayer) -> None:
-    """The metadata log, other partitions of it, other topics."""
+    """DescribeQuorum of the metadata log, of its missing partitions and of other topics."""
     topic, _ = player.create_topic()
     for version in range(3):
         answer = player.ask_unrecorded(

@@ -28,7 +28,7 @@ def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> by
 
 
 def produce_versions(player: FramePlayer) -> None:
-    """Every version: appended, unknown, several partitions, acks."""
+    """Every version of Produce, to known and unknown topics, with each value of acks."""
     topic = player.create_topic(partitions=2)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     player.await_coordinator(player.full_name())

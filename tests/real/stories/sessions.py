@@ -67,7 +67,7 @@ def forget_partitions(topic: Topic, *partitions: int) -> dict[str, Any]:
 
 
 def session_life(player: FramePlayer) -> None:
-    """Opened, kept, extended, shortened, closed; wrong epochs, wrong ids."""
+    """A fetch session is opened, changed and closed; requests with wrong epochs and ids."""
     topic = player.create_topic(partitions=3)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     player.ask_unrecorded("Produce", 8, **produce(topic, records("a"), 8))

@@ -52,7 +52,7 @@ def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord
 
 
 def no_marker_since(_since_ms: int) -> PartitionMarkers:
-    """A whole log without a marker of the producer."""
+    """Markers of a partition whose whole log has no marker of the producer."""
     return PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 

@@ -627,7 +627,7 @@ def test_a_report_is_what_its_schema_says() -> None:
 
 
 class Session:
-    """Knows what was registered, and makes no frame."""
+    """A Spark session that returns the table instead of a DataFrame."""
 
     def createDataFrame(self, table: object, schema: object) -> object:  # noqa: N802 - Spark's name
         del schema

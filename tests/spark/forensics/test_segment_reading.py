@@ -314,7 +314,7 @@ def driver() -> LogDriver:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerDir:
-    """Without a replica."""
+    """A broker's log directory without a replica."""
     return BrokerDir(tmp_path / "b")
 
 

@@ -122,7 +122,7 @@ def test_a_command_says_of_a_store_what_it_says_of_a_directory(
 
 
 def without_source(text: str) -> Any:
-    """The findings of a command, without how it read."""
+    """The findings of a command, without the note whether Spark read the files."""
     report = json.loads(text)
     if isinstance(report, dict) and "source" in report:
         del report["source"]["with_spark"]

@@ -71,7 +71,7 @@ class Desk:
         return self.as_shown(output.stdout.decode())
 
     def as_shown(self, text: str) -> str:
-        """An output as the page has it."""
+        """An output with the paths that the page shows instead of the real paths."""
         for real_path, shown_path in self._shown.items():
             text = text.replace(real_path, shown_path)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())

@@ -70,7 +70,7 @@ def array(log_bytes: bytes) -> np.ndarray:
 
 
 def scan(log_bytes: bytes) -> tuple[list[list[int]], int, int]:
-    """Rows, where the walk stopped and why."""
+    """The rows of the scanned batches, the position where the scan stopped, and the reason."""
     rows = np.empty((kernel.BATCH_COLUMNS, 64), dtype=np.int64)
     count, position, stop_reason = kernel.scan_batches(
         array(log_bytes), 0, len(log_bytes), len(log_bytes), 0, rows, 0

@@ -59,7 +59,7 @@ def _torn_at_the_end(replica: Path) -> None:
 
 
 def _batch_gone(replica: Path) -> None:
-    """The plain record in the middle of a segment."""
+    """Remove the plain record in the middle of a segment."""
     log = replica / f"{SECOND}.log"
     batches = batches_of(log)
     log.write_bytes(b"".join(batches[:9] + batches[10:]))

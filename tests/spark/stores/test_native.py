@@ -95,7 +95,7 @@ def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.Monk
             return self
 
         def assume_role(self, **settings: Any) -> Mapping[str, Any]:
-            """Keys."""
+            """Return credentials, and note the settings."""
             requests["role"] = settings
             keys = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
             there = timezone(timedelta(hours=1))
@@ -244,6 +244,6 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
 
 
 def read_on(opened: ObjectFile, position: int) -> bytes:
-    """What comes next."""
+    """Up to 64 bytes from a position on."""
     buffer = bytearray(64)
     return bytes(buffer[: opened.read_into(memoryview(buffer), position)])

@@ -552,7 +552,7 @@ SEGMENT = SegmentFile(replica=REPLICA, path="x", base_offset=7, next_base_offset
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """What a decoded table may be made of."""
+    """A row of a decoded table."""
 
     a: int
     b: str | None

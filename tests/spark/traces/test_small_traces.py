@@ -88,7 +88,7 @@ def test_a_line_that_is_too_long_is_refused_wherever_it_is(
 def test_a_file_is_measured_up_to_where_it_ended_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody may append faster than it is read."""
+    """Another process may append faster than the reader reads."""
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"x\n" * 1_000)
     monkeypatch.setattr(_trace_lines, "_PIECE_BYTES", 100)
