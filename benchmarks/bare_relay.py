@@ -34,7 +34,7 @@ class ClientSide(RelaySide):
     """The client's side."""
 
     def __init__(self, target_port: int) -> None:
-        """A client is about to connect."""
+        """Make the side of a client that is about to connect."""
         self._early: list[bytes] = []
         super().__init__(self._early.append)
         self._target_port = target_port

@@ -71,17 +71,17 @@ def by_package(by_function: Mapping[str, float]) -> dict[str, float]:
 
 
 class Walker:
-    """Follows which functions are entered, in order."""
+    """Notes which functions are entered, in order."""
 
     def __init__(self) -> None:
         self._entered: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Begin to follow calls."""
+        """Begin to note calls."""
         sys.setprofile(self._note_call)
 
     def stop(self) -> None:
-        """Stop following calls."""
+        """Stop noting calls."""
         sys.setprofile(None)
 
     def walk(self, last_call: str | None = None) -> Walk:

@@ -41,18 +41,18 @@ _RECORDS: Final = 3_000
 
 
 class CurveServer(msgspec.Struct, frozen=True):
-    """A server of its own, with one broker."""
+    """A running ``txnsim serve`` of one broker."""
 
     pid: int
     bootstrap: str
 
     def cpu_ms(self) -> float:
-        """CPU that its process has used."""
+        """CPU time in ms that the server's process has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * 1_000 / _TICKS
 
     async def connect(self) -> RawConnection:
-        """A connection to it."""
+        """Open a connection to the server."""
         host, port = self.bootstrap.rsplit(":", 1)
         connection = RawConnection()
         await asyncio.get_running_loop().create_connection(lambda: connection, host, int(port))
@@ -196,7 +196,7 @@ def _generator(server: CurveServer) -> Generator:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write where that is asked for."""
+    """Measure the curves, print them, and write them to the files that are named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves")
     parser.add_argument("--only", action="append", choices=CURVES)
     parser.add_argument("--most", type=int, default=1 << 30, help="of what grows")

@@ -51,7 +51,7 @@ class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bulk(msgspec.Struct, frozen=True, kw_only=True):
-    """Megabytes in or out."""
+    """A measured transfer of many megabytes, produced or fetched."""
 
     topic: str
     megabytes: float

@@ -40,7 +40,6 @@ SPARK_COLUMNS: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_source")
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -94,7 +93,7 @@ def _fill_topic(kafka: ApacheKafka, records: int) -> None:
 def _reads_by_name(
     spark: SparkSession, bootstrap: str, directory: str
 ) -> dict[str, Callable[[], None]]:
-    """What is read, and how; Spark's own source first."""
+    """The function that reads by each source, Spark's own Kafka source first."""
     servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
     readers = {SPARK_SOURCE: spark.read.format("kafka").options(**servers)}
     for table in ("fragments", "batches", "records"):

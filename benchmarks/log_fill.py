@@ -68,7 +68,7 @@ def marker_template() -> Any:
 
 
 def crc_tables() -> Any:
-    """What ``fill`` computes CRCs with."""
+    """The tables by which ``fill`` computes CRCs."""
     return CRC_TABLES
 
 

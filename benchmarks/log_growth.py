@@ -43,7 +43,7 @@ _PRODUCERS_MIN: Final = 64
 
 
 class WrongAnswerError(Exception):
-    """A search did not find exactly what is there."""
+    """A search did not find exactly the generated open transactions."""
 
 
 class UnendedTransaction(msgspec.Struct, frozen=True, order=True):
@@ -60,7 +60,7 @@ class _GrowthReportSource(msgspec.Struct, frozen=True):
 
 
 class _GrowthReport(msgspec.Struct, frozen=True):
-    """What of ``--json`` is looked at."""
+    """The parts of a report's JSON that this benchmark reads."""
 
     findings: tuple[UnendedTransaction, ...]
     source: _GrowthReportSource
@@ -151,7 +151,7 @@ ALL_CASES: Final = (*GROWING_CASES, *LARGE_CASES, *INDEX_CASES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; 1 when an answer was wrong."""
+    """Measure the searches; return 1 if one of them gave a wrong answer."""
     options = _parser().parse_args(arguments)
     cases = [
         case
@@ -268,7 +268,7 @@ def _unended_transactions(log: GeneratedLog, brokers: int) -> Iterator[UnendedTr
 
 
 def _topic(broker: int) -> str:
-    """Each broker has partitions of its own."""
+    """The topic of a broker; each broker has a topic of its own."""
     return TOPIC if broker == 1 else f"{TOPIC}{broker}"
 
 

@@ -74,7 +74,6 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_plan")
     parser.add_argument("--most", type=int, default=SEGMENT_COUNTS[-1], help="segments")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")

@@ -18,7 +18,7 @@ Samples = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """The repetitions of one figure on one server."""
+    """Median, range and samples of one figure on one server."""
 
     median: float
     least: float

@@ -45,7 +45,7 @@ _SENTENCES: Final = re.compile(r"(?<=[.:;!?])\s+|\s\|\s")
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """Page and sentence, of what users read."""
+    """The sentences of the pages that users read, each with its page."""
     patterns = ("*.md", "docs/**/*.md", "helpers/*.md", "helpers/**/*.md")
     paths = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
     for path in paths:

@@ -480,7 +480,7 @@ def _in_test_folders() -> frozenset[str]:
 
 
 def _sections(test: str) -> set[str]:
-    """Files that the sections of a file stand for."""
+    """The test files that a file's section headings stand for."""
     named = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
     return {Path(test).with_name(f"test_{name}.py").as_posix() for name in named}
 
@@ -610,7 +610,7 @@ def test_files_are_written_by_one_mechanism() -> None:
 
 
 def _writes(call: ast.Call) -> bool:
-    """Whether it opens a file for writing."""
+    """Whether a call opens a file for writing."""
     match call.func:
         case ast.Attribute(attr="write_text" | "write_bytes"):
             return True
@@ -728,7 +728,7 @@ def test_a_name_that_is_gone_is_noticed() -> None:
 
 
 def _texts(name: str) -> Iterator[str]:
-    """Docstrings, and strings below attributes."""
+    """The docstrings of a file, and the strings below attributes."""
     for node in nodes(name, ast.Expr):
         match node.value:
             case ast.Constant(value=str(text)):
@@ -944,7 +944,7 @@ def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
 
 
 def rows_below_runtime() -> list[set[str]]:
-    """The pure ones."""
+    """The rows of packages that must not import ``runtime``."""
     rows = layers()
     return rows[1 + next(index for index, row in enumerate(rows) if "runtime" in row) :]
 
@@ -960,7 +960,7 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
 
 
 def test_no_core_logs() -> None:
-    """``loggers`` knows structlog for all others, from the ground."""
+    """The cores are the packages below ``runtime``; all other packages may use ``loggers``."""
     cores = [set(row) for row in rows_below_runtime()]
     wrong = [
         file_name

@@ -261,7 +261,7 @@ def test_an_error_in_the_words_of_a_client_is_found(line: str) -> None:
 
 
 def test_each_section_of_an_error_has_its_number() -> None:
-    """So the site's search finds it by `code 90`."""
+    """The number lets the site's search find the section by `code 90`."""
     for section in read_sections(PAGE):
         numbers = {
             f"`code {ErrorCode[name.lower()].value}`" for name in ERROR.findall(section.title)

@@ -205,7 +205,7 @@ class VirtualLine(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note that the connection is open."""
+        """Keep the transport."""
         assert isinstance(transport, VirtualTransport)
         self._transport = transport
 
