@@ -19,7 +19,7 @@ HOST: Final = "127.0.0.1"
 
 
 class RelaySide(asyncio.Protocol):
-    """One side of a connection; what comes is written to the other one."""
+    """One side of a connection; it writes the received bytes to the other side."""
 
     def __init__(self, take_data: Callable[[bytes], object]) -> None:
         """Begin without a connection; ``take_data`` gets all bytes that arrive."""

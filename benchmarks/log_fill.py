@@ -147,7 +147,7 @@ def fill(
 
 @njit(cache=True)
 def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
-    """Who writes next; whoever has a free slot begins a transaction."""
+    """The producer that writes next; a free slot lets a producer begin a transaction."""
     while True:
         state[CHANCE_INDEX] = (state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
         slot = (state[CHANCE_INDEX] >> 16) % slots.shape[0]

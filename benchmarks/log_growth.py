@@ -67,7 +67,7 @@ class _GrowthReport(msgspec.Struct, frozen=True):
 
 
 class GrowthCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One log to search, as a point of a curve."""
+    """A log to search: one point of a curve."""
 
     series: str
     count: int
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load_points() -> list[SearchPoint]:
-    """What was measured last of each case, in the order of cases."""
+    """The last measurement of each case, in the order of cases."""
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])

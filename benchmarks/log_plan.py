@@ -125,7 +125,7 @@ def _line(plan: ReadPlan) -> str:
 
 
 def make_segments(directory: Path, count: int) -> Path:
-    """A log directory of a broker that was killed, with so many segments."""
+    """A log directory of a killed broker, with this number of segments."""
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta = MetaProperties(cluster_id="benchmarks", node_id=1)

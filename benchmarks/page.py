@@ -241,7 +241,7 @@ def measure_view(
     *,
     load_source: str,
 ) -> None:
-    """One view under load: first let it grow, then look at its tasks."""
+    """Measure one view under load: let it grow, then read the times of its tasks."""
     page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
     page.wait_for_timeout(FLOOD_MS)
     browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
@@ -377,7 +377,7 @@ def measure_streams(rounds: int) -> dict[str, list[float]]:
 
 
 def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
-    """CPU microseconds of the server per event that it tells, with so many listeners."""
+    """CPU microseconds of the server per sent event, with ``pages`` listeners."""
     command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(pages)]
     listeners = subprocess.Popen(command) if pages else None
     try:

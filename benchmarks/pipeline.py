@@ -134,7 +134,7 @@ def _say(text: str) -> None:
 
 
 class _Run:
-    """One run: a session, and what was measured in it."""
+    """One run: a Spark session, and the samples measured in it."""
 
     def __init__(self, small_log: GeneratedLog, large_log: GeneratedLog) -> None:
         self._small = small_log

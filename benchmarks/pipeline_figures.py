@@ -47,7 +47,7 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table."""
+    """A figure of the table: its key, its unit, and its goals."""
 
     key: str
     title: str

@@ -48,7 +48,7 @@ class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
-    """Search each directory so many times, one after the other, in one session."""
+    """Search each directory ``times`` times, one after the other, in one session."""
     command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
     completed = subprocess.run(
         [*command, *map(str, directories)],

@@ -141,7 +141,7 @@ async def topic_id_of(address: str) -> UUID:
 def measure(
     lines: dict[str, BlockingConnection], options: argparse.Namespace, topic_id: UUID
 ) -> dict[str, Any]:
-    """Measure latency and throughput of each connection."""
+    """Measure all connections in several rounds; the figures by name."""
     samples: dict[str, list[float]] = {name: [] for name in lines}
     for _ in range(options.rounds):
         samples = {

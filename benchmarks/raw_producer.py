@@ -46,7 +46,7 @@ class RequestStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RawConnection(asyncio.Protocol):
-    """One request at a time; the answer is a frame without its size."""
+    """A connection that sends one request at a time, as a frame, and reads its answer."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -145,8 +145,7 @@ class RawProducer:
             connection.close()
 
     async def run(self, steps: list[RequestStep]) -> None:
-        """Send the requests one after the other; repeat those refused with CONCURRENT_TRANSACTIONS.
-        """
+        """Send the requests one after the other; repeat those refused with CONCURRENT_TRANSACTIONS."""
         for step in steps:
             connection = self._connections[step.broker]
             while True:
@@ -160,7 +159,7 @@ class RawProducer:
     # Steps
 
     def transactions(self, count: int) -> list[RequestStep]:
-        """The requests of so many transactions, one record each, the partitions in turn."""
+        """The requests of ``count`` transactions of one record each, on the partitions in turn."""
         steps: list[RequestStep] = []
         for _ in range(count):
             self._partition = (self._partition + 1) % PARTITIONS
@@ -183,7 +182,7 @@ class RawProducer:
         return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
 
     def wide_transaction(self, partitions: int) -> list[RequestStep]:
-        """The requests of one with a record on so many partitions, in v2 with one broker."""
+        """The requests of a transaction with a record on each of ``partitions`` partitions."""
         batches = {partition: self._batch(0) for partition in range(partitions)}
         return [self._produce(VERSIONS["v2"][0], self.name, batches), self.end()]
 
@@ -223,7 +222,9 @@ class RawProducer:
         )
 
     def end(self) -> RequestStep:
-        """An EndTxn request; it ends with the identity of the next transaction."""
+        """An EndTxn request that commits; afterwards the producer has its next transaction's
+        identity.
+        """
         frame = frame_of(
             END_TXN,
             VERSIONS[self._flow][1],

@@ -27,7 +27,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure on all servers."""
+    """The results of one figure on all servers."""
 
     figure: Figure
     spreads: dict[str, Spread]

@@ -171,7 +171,7 @@ class Kfake:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, outside the range that the kernel gives to clients."""
+    """Ports that no process listens on, outside the range that the kernel gives to clients."""
     ports: list[int] = []
     for port in random.sample(_PORTS, k=len(_PORTS)):
         with socket.socket() as probe:

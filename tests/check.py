@@ -294,7 +294,9 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
 
 
 def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
-    """One step of ``TESTS``, without what lies below a longer path of another."""
+    """A step that runs the tests of its path in ``TESTS``, without the paths of other steps below
+    it.
+    """
     asks, paths = TESTS[name]
     ignored_paths = [
         ignored

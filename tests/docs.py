@@ -285,8 +285,7 @@ def dashboard_page() -> str:
 
 
 def _unserved_section(served_keys: set[int]) -> str:
-    """The section on APIs that the reference release advertises and this program does not answer.
-    """
+    """The section on APIs that the reference release advertises and this program does not answer."""
     unserved = sorted(REFERENCE.api_versions.keys() - served_keys)
     names = ", ".join(
         f"{api_name(api_key)} ({api_key})" if api_key in APIS else str(api_key)
@@ -342,7 +341,7 @@ def states_page() -> str:
 
 
 def fault_points_page() -> str | None:
-    """Where a fault can strike."""
+    """The page on fault points."""
     points = _optional("txnsim.faults.points")
     if points is None:
         return None
@@ -733,7 +732,7 @@ def _jmx_name(metric: Metric) -> str:
 
 
 def deviations_page() -> str | None:
-    """Where we knowingly differ from Apache Kafka, by the module that does."""
+    """The known deviations from Apache Kafka, by module."""
     sections = []
     for source in _sources("sim"):
         deviations = source.constants.get("DEVIATIONS", ())
@@ -822,7 +821,7 @@ def compatibility_doc() -> str:
 
 
 def public_api_page() -> str:
-    """What other code may import."""
+    """The page on the public API."""
     return _page(
         "the `__all__` of the modules or the pages that import",
         "What is public",
@@ -871,7 +870,7 @@ def real_results_page() -> str:
 
 
 def clients_page() -> str:
-    """What client libraries do against us."""
+    """The page on the checks of client libraries."""
     return _page(
         "tests/clients/matrix/",
         "Clients",

@@ -171,7 +171,9 @@ def test_a_sound_log_is_all_well(
     sound_log_dir: Callable[[], Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """This shows that the statuses in ``DIRECTORY_ARGUMENTS``' tests come from the damage."""
+    """Without damage the same commands find nothing, so the other tests' statuses come from the
+    damage.
+    """
     status = main(fill_words(DIRECTORY_ARGUMENTS[command], sound_log_dir()))
     assert status == (4 if command == "logs waiting" else 0), capsys.readouterr()
 

@@ -379,7 +379,7 @@ def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> li
 
 
 def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The errors of ours that its own body raises by name. Our own bugs are nobody's to catch."""
+    """The errors of txnsim that a function's body raises by name, without ``InvariantViolation``."""
     tree_names = {
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
@@ -819,7 +819,7 @@ def is_private(module: str) -> bool:
 
 @cache
 def doors() -> frozenset[str]:
-    """Modules of ours that another package imports, or that somebody outside does by name."""
+    """Modules of ours that another package or another program imports."""
     names = _module_names()
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
     modules |= {module for module in FOR_OTHERS if not is_private(module)}
@@ -944,7 +944,7 @@ def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
 
 
 def rows_below_runtime() -> list[set[str]]:
-    """The rows of packages that must not import ``runtime``."""
+    """The rows of packages below ``runtime``, which are pure."""
     rows = layers()
     return rows[1 + next(index for index, row in enumerate(rows) if "runtime" in row) :]
 

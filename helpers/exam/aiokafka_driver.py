@@ -140,7 +140,7 @@ class Driver:
         run(lambda: self.consumers[consumer].seek(TopicPartition(topic, partition), offset))
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         run(self.consumers[consumer].commit())
 
     def close(self, name):

@@ -143,7 +143,7 @@ class Driver:
         self.consumers[consumer].seek(TopicPartition(topic, partition, offset))
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         self.consumers[consumer].commit(asynchronous=False)
 
     def share_subscribe(self, consumer, bootstrap, client_id, group, topic, request_timeout_ms):

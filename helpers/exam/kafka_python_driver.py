@@ -139,7 +139,7 @@ class Driver:
         self.consumers[consumer].seek(TopicPartition(topic, partition), offset)
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         self.consumers[consumer].commit()
 
     def close(self, name):

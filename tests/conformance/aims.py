@@ -58,7 +58,7 @@ class Aim:
         return producer
 
     def producer_of_v2(self, state: str) -> Producer:
-        """A producer that is in that state by transactions v2, at whatever level."""
+        """A producer that comes into a state by transactions v2, at any level of the cluster."""
         producer = self._stage.world.producers[0]
         self._stage.start_anew(producer)
         self._stage.ask(drawing.plain_init(producer))

@@ -134,7 +134,7 @@ def _most_first(code_count: tuple[str, int]) -> tuple[int, str]:
 
 
 def missing(coverage: Coverage) -> Iterator[str]:
-    """What the simulator serves, but no story asks for."""
+    """The APIs and versions that the simulator serves and no story requests."""
     for key, (lowest, highest) in sorted(ADVERTISED.items()):
         api = APIS[key][0]
         versions = range(lowest, highest + 1)

@@ -94,7 +94,7 @@ class PlayMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
     @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
     def another_producer(self, style: str, data: st.DataObject) -> Producer:
-        """A transactional id that nobody knows yet, or one whose transactions time out."""
+        """Ask for a new transactional id, or for an id whose transactions time out."""
         timeout_ms = SHORT_MS if Choices(data).rarely(3) else LONG_MS
         return self._new_producer(style, timeout_ms)
 

@@ -169,7 +169,7 @@ def _kfake() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _mock() -> Iterator[str]:
-    """In a process of its own: a request may end it."""
+    """Run the broker in a process of its own, because a request may end it."""
     command = [sys.executable, "-c", MOCK]
     with subprocess.Popen(
         command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -99,7 +99,7 @@ def play(
 
 
 def has_ended(result: Result, operations: int, missing: Missing) -> bool:
-    """Whether so many operations were played, and a long play has been everywhere."""
+    """Whether ``operations`` were played, and a long play has visited every cell."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
     if operations < LONG_PLAY or result.operations >= LONGER_MAX * operations:
@@ -108,7 +108,7 @@ def has_ended(result: Result, operations: int, missing: Missing) -> bool:
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
-    """Where the last level's play still has to go, for those before as well."""
+    """The cells that the last level's play, or the plays of all levels, have not visited yet."""
     yield from cells.cells_not_visited(result)
     yield from cells.unvisited_anywhere([*earlier_results, result])
 
@@ -149,7 +149,7 @@ def our_broker(transaction_version: int, **fields: str) -> Iterator[str]:
 
 
 def report(result: Result) -> Iterator[str]:
-    """What was played and found, line by line."""
+    """The lines of a report on the play and its findings."""
     share = 100 * result.succeeded / max(1, result.operations)
     yield (
         f"level {result.level}, seed {result.seed}: {result.operations} operations in"

@@ -142,7 +142,7 @@ def keep(plays: Plays, folder: Path) -> None:
 
 
 def changes(plays: Plays, fresh: Path) -> Iterator[str]:
-    """Where the files in a directory say something else than those that are kept."""
+    """The differences between the files in a directory and the stored files."""
     for name in sorted({name for name, _ in plays}):
         if not path_of(name).exists():
             yield f"{name}: never recorded"

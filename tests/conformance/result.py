@@ -71,7 +71,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What the plays of one level found."""
+    """The results of all plays at one level."""
 
     level: int
     seed: int

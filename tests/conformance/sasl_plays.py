@@ -270,7 +270,6 @@ def _outlive_session(talk: Talk) -> None:
 
 
 def _again_after_the_end(addresses: Mapping[str, str]) -> list[Any]:
-    """A session that was begun before another one has ended when that one has."""
     talk, later = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
     try:
         talk.log_in()

@@ -220,7 +220,7 @@ def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
 
 
 def let_in(addresses: Mapping[str, str]) -> Answers:
-    """What the plays of SASL lead to; somebody else looks on and is not disturbed."""
+    """The answers to the plays of SASL; meanwhile another connection must get its answers."""
     onlooker = Talk(addresses, "SASL")
     try:
         onlooker.log_in()
@@ -247,7 +247,7 @@ def recorded_answers(kind: str) -> Answers:
 
 
 def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
-    """By name: what is kept and what is answered, where they differ."""
+    """The stored and the present answer by name, where they differ."""
     kept_answers = recorded_answers(kind)
     both = {
         name: (kept_answers.get(name), answers.get(name))

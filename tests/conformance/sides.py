@@ -101,7 +101,7 @@ class Side:
         )
 
     def await_topic(self, topic_name: str, partitions: int) -> None:
-        """Until it serves so many partitions of a topic, none of them where it was deleted."""
+        """Wait until the broker serves ``partitions`` partitions of a topic; 0 for a deleted one."""
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
         def has_led_partitions(answer: Any) -> bool:

@@ -197,7 +197,7 @@ class Stage:
                     self.start_anew(producer)
 
     def start_anew(self, producer: Producer) -> None:
-        """A producer goes on under a transactional id that nobody knows yet."""
+        """Let a producer go on under a new transactional id."""
         self._renamed += 1
         producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
         self.await_coordinator(producer)

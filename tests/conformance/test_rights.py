@@ -279,7 +279,7 @@ def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
 
 
 def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
-    """What is missing for a guest, as far as the answer tells."""
+    """The right that a guest lacks, as far as the answer tells."""
     answer: Any = side.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
     teller = errors_of(answer.__class__)

@@ -117,7 +117,7 @@ def fuzz(
     inputs: int | None,
     on_progress: Callable[[str], object],
 ) -> FuzzOutcome:
-    """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
+    """Fuzz one target for a time or for a number of inputs, whichever limit comes first."""
     target = load(name)
     folder = begin_folder = corpus.unpack(target, name)
     if seconds is not None and target.seeds_a_second is not None:

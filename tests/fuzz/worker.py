@@ -33,7 +33,7 @@ _FIGURES_EVERY: Final = 500
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is to do."""
+    """A task for a child process: a target and libFuzzer's options."""
 
     target: str
     directory: str

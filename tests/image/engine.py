@@ -103,7 +103,7 @@ class Engine:
 
     @property
     def address(self) -> str:
-        """What DOCKER_HOST is to be."""
+        """The value for DOCKER_HOST."""
         return f"tcp://127.0.0.1:{self._server.server_address[1]}"
 
     def variables(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ class Engine:
 
 
 class Container:
-    """One container, from its creation on."""
+    """A container, from its creation on."""
 
     def __init__(
         self, image: Image, request: Mapping[str, Any], folder: Path, *, number: int
@@ -283,7 +283,7 @@ class Container:
         return _frame(self._output.read_bytes())
 
     def describe(self) -> dict[str, Any]:
-        """As Docker's inspection tells it."""
+        """The container in the form of ``docker inspect``."""
         status = "running" if self.is_running else "created" if self._process is None else "exited"
         code = None if self._process is None else self._process.poll()
         published = {

@@ -259,7 +259,7 @@ class RuleCampaign:
         return tuple(self._by_time(test_ids))
 
     def _reaching(self, test_ids: Iterable[str], path: Path, mutation: Mutation) -> list[str]:
-        """Those tests that execute a mutation's lines, the quickest first."""
+        """The tests that execute a mutation's lines, the quickest first."""
         baselines = {test_id: self._forked.baseline(test_id) for test_id in test_ids}
         return self._by_time(
             test_id

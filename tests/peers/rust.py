@@ -50,7 +50,7 @@ class _Crate(NamedTuple):
 
 
 def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
-    """One test after the other, against one cluster; names are ``file::test``."""
+    """Run the tests one after the other on one cluster; their names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))

@@ -65,7 +65,7 @@ def in_java(file_name: str, release: str) -> list[str]:
 
 
 def aiokafka(release: str) -> list[str]:
-    """Run on a broker where nobody may read one of the groups."""
+    """Run the report on a broker whose ACLs deny reading one of the groups."""
     with ApacheKafka(version=release, properties=AUTHORIZED) as kafka:
         _run_tool(kafka, *NOBODY_READS)
         _run_tool(kafka, *TOPIC)

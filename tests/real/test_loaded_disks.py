@@ -58,7 +58,7 @@ def stage(request: pytest.FixtureRequest, disks: Corpus) -> Stage:
 
 @pytest.fixture(scope="module")
 def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
-    """The simulator on these directories; nobody changes anything there."""
+    """The simulator on these directories; no test changes their cluster."""
     with serving(stage, disks) as running:
         yield running
 

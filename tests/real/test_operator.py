@@ -128,7 +128,7 @@ async def test_kafkas_tool_names_the_same(
 async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_alone(
     target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
-    """As it is typed: found, tried, done, looked at again; what lives commits afterwards."""
+    """An operator finds, tries and repairs a hang by typed commands; a live transaction commits."""
     audit = tmp_path / "audit.jsonl"
     scope = ("--topic", name)
     await admin.create_topic(name, partitions=4)

@@ -66,7 +66,7 @@ class WrittenReplica(msgspec.Struct, kw_only=True):
     written: Path
     """The simulator's replica, written into a directory."""
     idempotent: ProducerIdAndEpoch
-    """It has sent twelve batches of one record to its partition."""
+    """The producer that has sent twelve batches of one record to its partition."""
     views: tuple[ClusterView, ClusterView]
     """The views of the real cluster and the simulator, before clients go on."""
 

@@ -219,7 +219,7 @@ def segments_of_a_small_index(player: FramePlayer) -> None:
 
 
 def retention(player: FramePlayer) -> None:
-    """By age and by size; what is open stays open, producers stay known."""
+    """Deletion by age and by size: open transactions stay open, and producers stay known."""
     aged = player.create_plain_topic("aged", segment_ms="1000", retention_ms="3600000")
     producer = player.init_producer()
     for sequence, stamp_ms in enumerate((0, 500, 2_000, 2_100)):

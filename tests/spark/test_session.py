@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without Java, and a process that nobody has submitted."""
+    """A machine without Java, and a process that spark-submit did not start."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)

@@ -51,7 +51,7 @@ _OWN: Final = frozenset(
 
 
 class GuardedBroker:
-    """One broker, with a super user's connection and a guest's connections."""
+    """A broker with an authorizer, a super user's connection and a guest's connections."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -76,7 +76,7 @@ def have_nothing(connection: socket.socket, port: int) -> None:
 
 
 def have_broken_topics(connection: socket.socket, port: int) -> None:
-    """The same with topics in error, without partitions, and with a leader that is not there."""
+    """Answer Metadata with topics in error, without partitions, and with a missing leader."""
     led_nowhere = {
         "error_code": 0,
         "partition_index": 0,

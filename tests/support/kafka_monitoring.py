@@ -50,7 +50,7 @@ def _properties(metric: Metric) -> dict[str, str]:
 
 
 def _is_meter(metric: Metric) -> bool:
-    """Whether Kafka counts it, whatever its name ends with. Then its attribute is ``Count``."""
+    """Whether Kafka's metric is a counter; then its JMX attribute is ``Count``."""
     return metric.kind is MetricKind.COUNTER and metric.name not in _ATTRIBUTES
 
 

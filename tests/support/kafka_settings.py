@@ -42,7 +42,7 @@ def facts_of_jars(version: str) -> FactsByName:
 
 
 def _tidy_facts(row: Facts) -> Facts:
-    """Without what says nothing: a single synonym is the setting itself."""
+    """The facts of a setting without a single synonym, which is the setting itself."""
     valid_values = row.pop("valid")
     if valid_values is not None and len(valid_values) > _VALID_VALUES_MAX:
         valid_values = OTHER_VALUES

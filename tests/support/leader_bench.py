@@ -165,7 +165,7 @@ def part(
     batch_data: bytes | None = None,
     **more: Any,
 ) -> ProducePartition:
-    """One partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
+    """A partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
     if batch_data is None:
         if sequence < 0:
             more.setdefault("pid", -1)

@@ -20,7 +20,7 @@ METADATA_VERSION: Final = 1
 
 
 class WireClient:
-    """One open connection."""
+    """A connection to a broker that sends requests of the wire protocol."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str

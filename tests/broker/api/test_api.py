@@ -481,7 +481,7 @@ def test_several_transactional_ids_are_one_subject_each() -> None:
 
 
 def request_fields(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
-    """A request's values; groups are told in both shapes, of which the first has no ids."""
+    """Values of a request about topics; OffsetFetch has its group in the old and the new shape."""
     if name != "OffsetFetch":
         return {"topics": topics}
     group = {"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}

@@ -39,7 +39,7 @@ def configure_group(cluster: VirtualCluster, **configs: str) -> None:
 
 
 async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
-    """A member of a group that has a state, and batches of so many records."""
+    """A member of a share group with a state, and a log with batches of these sizes."""
     member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
     await member.initialize()
     await fill(member.api, *sizes)

@@ -44,7 +44,7 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 class FakeBroker:
-    """One broker, id 1: leads every partition and coordinates every id unless told otherwise."""
+    """A broker with id 1 that by default leads every partition and coordinates every id."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ def end_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handl
 
 
 class _Peer(asyncio.Protocol):
-    """One connection: requests are handled one by one, in order."""
+    """A connection that handles its requests one by one, in order."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker

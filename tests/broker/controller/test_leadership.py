@@ -452,7 +452,6 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
-    """For one topic, or for all; where there was nothing, nothing changes."""
     image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
     two = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))

@@ -156,7 +156,7 @@ async def listing_body(elements: Iterable[object], *, bytes_max: int = 10_000_00
 
 
 def time_ns() -> int:
-    """Of a clock on which no time passes: breaks come after so many elements."""
+    """The time of a clock that stands still: breaks come after a number of elements."""
     return 0
 
 

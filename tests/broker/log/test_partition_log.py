@@ -727,7 +727,7 @@ def test_the_log_start_rises_with_the_leaders_but_not_past_the_high_watermark() 
 
 
 def with_segments(*counts: int) -> PartitionLog:
-    """A log of which each batch has so many records and a segment of its own."""
+    """A log whose batches have these numbers of records, each in a segment of its own."""
     log = make_log(LogConfig(rules=LATEST_RULES, roll_bytes=1, retention_ms=-1))
     for count in counts:
         assert isinstance(append_client(log, plain(count), guard=0, now_ms=NOW), Appended)
@@ -762,7 +762,7 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
     ],
 )
 def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
-    """What was deleted since is there again, as far as its segment is."""
+    """Records that were deleted since are there again, if their segment is still there."""
     log = with_segments(2, 2, 2)
     log.delete_records_before(2)
     log.delete_old_segments(NOW)

@@ -238,7 +238,7 @@ def stored_batches_of(segment: Segment, count: int | None = None) -> StoredBatch
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """One that was led anew, with a producer that begins."""
+    """A log with a second leader epoch, in which another producer begins."""
     log_driver = driven_log()
     log_driver.log.become_leader(3)
     log_driver.data(0, pid=8)
@@ -261,7 +261,7 @@ def begin_loading(
 
 
 def load_log(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
-    """The log again; segments from that one on are recovered."""
+    """Load the log again; the segments from this one on are recovered."""
     loader = begin_loading(log)
     segments = tuple(log.local.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]

@@ -542,7 +542,7 @@ def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
 
 
 def test_before_4_3_a_groups_default_is_told_as_its_own() -> None:
-    """As a real 4.2.2 tells it, whose file has 50000."""
+    """The values are those of a real 4.2.2 that has 50000 in its file."""
     (heartbeat, session) = (
         group_value
         for group_value in group_values(

@@ -228,7 +228,7 @@ async def test_a_process_that_stood_still_fences_no_broker(
 async def test_an_advance_ends_the_session_of_who_is_silent(
     controller_bench: ControllerBench,
 ) -> None:
-    """Who lives is heard during the advance; a moment is granted for that."""
+    """The advance waits a moment, in which live brokers send their heartbeats."""
     for broker_id in (B1, B2, B3):
         await controller_bench.beat(broker_id)
     controller_bench.env.clock.advance(SESSION_MS + 1)

@@ -78,7 +78,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
-        """A marker goes to everybody who leads: coordinators may be late, too."""
+        """Send a marker to every broker that takes itself for the leader; it may come late."""
         for _, node in self.leaders():
             log = node.replicas.led[TP]
             append_marker(
@@ -96,7 +96,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(broker=BROKERS)
     def isolate(self, broker: BrokerId) -> None:
-        """Cut it off; the controller gives its leadership to somebody in sync."""
+        """Cut a broker off; the controller makes another broker of the ISR the leader."""
         bench = self.bench
         if bench.cut:
             return
@@ -157,7 +157,7 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def committed_records_agree(self) -> None:
-        """Below the least high watermark of those in the ISR nobody differs."""
+        """All replicas in the ISR have the same records below their least high watermark."""
         logs = [node.log for node in self.bench.nodes.values()]
         start = max(self.deleted_below, *(log.log_start_offset for log in logs))
         end = min(log.high_watermark for log in logs)
@@ -201,7 +201,7 @@ class Replication(RuleBasedStateMachine):
 
 
 def known_by_bytes(log: PartitionLog) -> object:
-    """What a log knows by its bytes, whoever led and however often it was reloaded."""
+    """The part of a log's state that follows from its bytes alone."""
     state = log.snapshot()
     return (state.log_end_offset, state.ongoing, state.aborted, epochs_of(state.producers))
 

@@ -24,7 +24,7 @@ from txnsim.wire.batch import read_batch_header
 
 
 class Traced:
-    """A log whose every change is told to a trace."""
+    """A log whose changes are traced."""
 
     def __init__(self) -> None:
         self.driver = LogDriver()

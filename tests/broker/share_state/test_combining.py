@@ -51,7 +51,7 @@ def test_batches_are_combined_as_in_kafka() -> None:
 
 
 def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
-    """The same questions, and the answers of 4.3.1's class where they are others."""
+    """The same questions, with the answers of 4.3.1's class where they differ."""
     recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
     combined_in_pairs = {
         case_key(case): batches(case["combined"]) for case in map(json.loads, recorded)
@@ -67,7 +67,7 @@ def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
 
 
 def test_up_to_4_3_records_released_one_by_one_may_stay_apart() -> None:
-    """As a real 4.3.1 keeps four records that a member gives back the second time."""
+    """A real 4.3.1 keeps in this form four records that a member releases for the second time."""
     whole_batch, single_batches = (
         (StateBatch(0, 3, 0, 1),),
         [StateBatch(offset, offset, 0, 2) for offset in range(4)],

@@ -197,7 +197,7 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
 
 
 def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection() -> None:
-    """The leader of a classic group is told what all members have sent with their names."""
+    """The leader of a classic group gets the metadata that all members have sent."""
 
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()

@@ -168,7 +168,7 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
 
 @within(run_cluster)
 async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluster) -> None:
-    """Its record never reaches the others, so nobody is told that it was committed."""
+    """The record never reaches the other replicas, so no client gets an acknowledgement."""
     sim = cluster.sim
     async with cluster.client(**PATIENT) as client:
         producer = Producer(client, transactional_id=TX)

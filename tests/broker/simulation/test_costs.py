@@ -109,7 +109,7 @@ class Broker:
 
 
 def errors(answer: Any) -> set[ErrorCode]:
-    """All error codes anywhere in an answer."""
+    """All error codes of an answer, at any depth."""
     errors_found: set[ErrorCode] = set()
     values = [answer]
     while values:
@@ -386,7 +386,7 @@ async def configs(broker: Broker, count: int) -> None:
 
 
 async def subscriptions(broker: Broker, count: int) -> None:
-    """Create so many subscriptions to client metrics."""
+    """Create ``count`` subscriptions to client metrics."""
     resources = [
         _config(16, f"c{resource_number}", "metrics", "*") for resource_number in range(count)
     ]
@@ -898,7 +898,7 @@ def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
 
 @pytest.mark.parametrize("step", sorted(step for step in {*BACKGROUND, *WHOLE} if ".py:" in step))
 def test_a_step_that_is_declared_has_a_function(step: str) -> None:
-    """So that the quick tests say it where one is renamed, and not the measurement alone."""
+    """A renamed function fails here already, and not only in the measurement."""
     file, _, qualified_name = step.partition(":")
     class_name, _, function_name = qualified_name.partition(".")
     tree = ast.parse((PACKAGE / file).read_text("utf-8"))

@@ -123,7 +123,7 @@ GARBAGE_TRANSACTIONS = 100
 
 
 def unreachable_after(trace_level: TraceLevel, version: int) -> int:
-    """Objects that only the collector can free, after so many transactions."""
+    """The number of objects that only the garbage collector can free, after transactions."""
 
     async def main(cluster: VirtualCluster) -> int:
         async with (

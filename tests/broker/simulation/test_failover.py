@@ -46,11 +46,11 @@ class DisturbedCluster:
         self.cluster = cluster
 
     def leader(self, home: TopicPartition) -> BrokerId:
-        """Who leads the partition, by the metadata of the controller."""
+        """The partition's leader, by the metadata of the controller."""
         return self.cluster.leader(home)
 
     async def ask(self, home: TopicPartition, api: str, version: int, **values: Any) -> Any:
-        """Ask the leader, whoever that is, until it is ready."""
+        """Ask the present leader until it is ready."""
         for _ in range(2_000):
             brokers = self.cluster.sim.brokers
             leader = self.leader(home)
@@ -274,7 +274,7 @@ async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(
 
 
 def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:
-    """One transaction after the other moves the position on by one; coordinators come and go."""
+    """Each transaction moves the position on by one, while coordinators come and go."""
 
     async def main(disturbed_cluster: DisturbedCluster) -> None:
         random = disturbed_cluster.cluster.env.rng.stream("outages")
@@ -302,7 +302,7 @@ PATIENCE = {"request_timeout_ms": 5_000, "api_timeout_ms": 60_000}
 
 
 class Failover:
-    """One run: who is down, and what the producers were told."""
+    """One run: the broker that is down, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -314,7 +314,7 @@ class Failover:
         self.is_over = False
 
     async def disturb(self) -> None:
-        """One broker at a time is stopped, killed, cut off or loses its leaderships."""
+        """Stop, kill or cut off one broker at a time, or take its leaderships from it."""
         sim = self.cluster.sim
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 3)
@@ -339,7 +339,7 @@ class Failover:
             await self.until_in_sync()
 
     async def until_in_sync(self) -> None:
-        """All brokers are in all ISRs again."""
+        """Wait until all brokers are in all ISRs again."""
         for _ in range(600):
             image = self.cluster.sim.metadata.image
             if all(
@@ -448,7 +448,7 @@ PLACES = ((1,), (2,), (3,), (1, 2), (2, 3), (3, 1), (1, 2, 3), (3, 2, 1))
 
 
 class Moves:
-    """One run: what moves, and what the producers were told."""
+    """One run: the partitions that move, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -484,7 +484,7 @@ class Moves:
                 await asyncio.sleep(self.random.random() / 5)
 
     async def move(self) -> None:
-        """One partition after the other, some before the last one has arrived."""
+        """Reassign one partition after the other, some before the previous one has arrived."""
         for _ in range(MOVES):
             await asyncio.sleep(self.random.random())
             topics = self.cluster.sim.metadata.image.topics

@@ -54,7 +54,7 @@ async def act(cluster: VirtualCluster, action: ClusterAction) -> None:
 
 
 async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
-    """Wait until clients are told of exactly these replicas in sync."""
+    """Wait until the metadata show exactly these replicas in the ISR."""
 
     async def is_so() -> bool:
         async with cluster.client("admin", **PATIENT) as client:

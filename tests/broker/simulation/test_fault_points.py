@@ -82,7 +82,7 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 def test_a_produce_may_be_overtaken_by_its_own_commit(
     verified: bool, answer: ErrorCode, expected_values: list[bytes]
 ) -> None:
-    """KAFKA-12671: where nobody verifies, what is appended behind the marker hangs for ever."""
+    """KAFKA-12671: without verification, a record appended after the marker hangs for ever."""
 
     async def main(cluster: VirtualCluster) -> None:
         home = cluster.sim.metadata.auto_create(TRANSACTION_STATE_TOPIC)

@@ -40,7 +40,7 @@ class Fate(Enum):
 
 
 class Chaos:
-    """One run: what disturbs it, and what the producers were told."""
+    """One run: its disturbances, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster

@@ -106,7 +106,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def renamed(value: Any, number: int) -> Any:
-    """The same value with another name wherever it has one."""
+    """The value with another name in place of each name that it contains."""
     if isinstance(value, str):
         return value if value in WORDS or not value else f"{value}-{number}"
     if isinstance(value, Mapping):

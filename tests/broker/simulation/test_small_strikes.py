@@ -346,7 +346,7 @@ async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
 
 
 def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
-    """What it keeps and costs that an action strikes so many crossings of a point."""
+    """The bytes and steps that an action costs when it strikes many messages at a fault point."""
     place = PLACES[point]
 
     async def story(broker: Struck) -> Repeated:
@@ -367,7 +367,7 @@ def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
 
 
 def act(action: Action, count: int) -> Repeated:
-    """What it keeps and costs that an action on the cluster is done so many times."""
+    """The bytes and steps that an action on the cluster costs when it is done many times."""
 
     async def story(broker: Struck) -> Repeated:
         return await _repeat(broker, lambda struck, number: _act(struck, number, action), count)
@@ -376,7 +376,7 @@ def act(action: Action, count: int) -> Repeated:
 
 
 def repeat_rules(step_name: str, count: int) -> Repeated:
-    """What it keeps and costs that a step with rules is done so many times."""
+    """The bytes and steps that a step with rules costs when it is done many times."""
 
     async def story(broker: Struck) -> Repeated:
         repeated = await _repeat(broker, RULE_STEPS[step_name], count)
@@ -488,7 +488,7 @@ async def _wait_in_vain(broker: Struck, number: int) -> None:
 
 
 async def _stall_another(broker: Struck, number: int) -> None:
-    """One more connection is stalled, besides all those that stay so, and goes on by itself."""
+    """Stall one more connection for a limited time; all earlier ones stay stalled."""
     injector = broker.cluster.sim.injector
     if number == 0:
         await _call(injector.arm, _rule("stall", Stall(stall_ms=5), api="ApiVersions"))

@@ -126,7 +126,7 @@ async def _transact(
     opened: list[asyncio.Event],
     index: int,
 ) -> bool:
-    """One transaction over all partitions; ends only once the others are open too."""
+    """Run a transaction over all partitions; end it once the other transactions are open, too."""
     async with producer.transaction():
         for record in range(2):
             for partition in range(PARTITIONS):

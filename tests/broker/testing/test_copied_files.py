@@ -214,7 +214,7 @@ def test_names_of_plugins_have_a_reason_of_their_own(tmp_path: Path) -> None:
 
 
 def test_one_broker_tells_clients_the_port_that_is_advertised(tmp_path: Path) -> None:
-    """``9092:9094`` of a compose file: clients come through somebody who translates ports."""
+    """With ``9092:9094`` in a compose file, Docker translates the ports of clients."""
     variables = {
         **BITNAMI,
         "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:19092,EXTERNAL://localhost:9092",

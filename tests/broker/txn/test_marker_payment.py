@@ -405,7 +405,7 @@ def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
-    """Of two decisions a minute apart each has its own marker."""
+    """Each of two decisions, which are a minute apart, has its own marker."""
     both = due(decision(at_ms=START_MS - 60_000), decision())
     assert (
         both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID

@@ -177,7 +177,7 @@ class ApacheBench(Bench):
 
 
 class GivenBench(Bench):
-    """A cluster that somebody else has started."""
+    """A cluster that was started elsewhere."""
 
     unsupported_checks = SECURED
 

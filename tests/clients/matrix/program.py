@@ -88,6 +88,6 @@ class Programs:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """With its whole session; what is over already can't be stopped any more."""
+    """Kill a program with its whole session; ignore a program that has ended."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

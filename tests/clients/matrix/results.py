@@ -77,7 +77,7 @@ def rank(check: str) -> tuple[int, str]:
 def merge_results(
     stored: Mapping[str, StoredClient], clients: Sequence[Client], results: Iterable[Result]
 ) -> dict[str, StoredClient]:
-    """What is stored, with these clients as they are now; their limits come from the roster."""
+    """The stored results, with new results of these clients; limits come from the roster."""
     verdicts: dict[str, dict[str, dict[int, CheckVerdict]]] = {
         client.name: {} for client in clients
     }
@@ -100,7 +100,7 @@ def merge_results(
 
 
 def disagreements(stored: Mapping[str, StoredClient], roster: Sequence[Client]) -> list[str]:
-    """Where the file and the roster do not fit, or a check is not passed."""
+    """The checks that the file lacks, that the roster lacks, or that did not pass."""
     problems = [
         f"{name}: not in the roster" for name in stored.keys() - {client.name for client in roster}
     ]

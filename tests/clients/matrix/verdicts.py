@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 class Output(NamedTuple):
-    """All that a program has said."""
+    """All lines that a program has printed, each with its time."""
 
     lines: Sequence[Line]
     code: int
@@ -48,7 +48,7 @@ class Output(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One cell of the table."""
+    """The verdict on one check of one client at one level."""
 
     client: str
     version: str

@@ -139,7 +139,7 @@ def worker(pipeline: Pipeline, name: str, member: DriverMember | None = None) ->
 
 
 def transform(lab: Lab) -> None:
-    """One worker; a transaction of its is aborted and done again."""
+    """A worker aborts a transaction and does it again."""
     pipeline = Pipeline(lab.driver, lab.name)
     with worker(pipeline, "worker") as transformer:
         for _ in range(2):

@@ -275,7 +275,7 @@ def configure(bootstrap: str) -> None:
 
 
 def play(strikes: int, seed: int) -> Verdict:
-    """The whole story; each strike is told as it comes."""
+    """Play the whole story, and print each strike."""
     random_source = random.Random(seed)
     with cluster() as (server, control), ExitStack() as stack:
         members = Members(server.bootstrap)

@@ -106,7 +106,7 @@ def _carry_out(
 
 
 def _without_kills(options: argparse.Namespace) -> list[str]:
-    """The same application, feeder, reader and judge on a real Kafka; what is wrong."""
+    """Run the application on a real Kafka without kills; return the complaints."""
     try:
         with Lab(
             transaction_version=options.level,

@@ -235,7 +235,7 @@ class Lab(ManagedResource):
         return self.control.leader(POSITIONS, partition)
 
     def describe(self, transactional_id: str) -> dict[str, Any]:
-        """What the coordinator says of a transaction."""
+        """The coordinator's description of a transaction."""
         description: dict[str, Any] = self._txns("describe", "--transactional-id", transactional_id)
         return description
 

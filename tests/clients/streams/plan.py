@@ -80,7 +80,7 @@ def _round(transaction_version: int, *, kill_count: int, chance: random.Random) 
 def _draw_points(
     points: Sequence[Point], *, point_count: int, chance: random.Random
 ) -> list[Point]:
-    """So many of the points, shuffled, the indispensable ones among them."""
+    """``point_count`` drawn points in random order, with all indispensable points."""
     shuffled = chance.sample(points, len(points))
     indispensable_points: dict[tuple[Stage, bool], Point] = {}
     for point in shuffled:

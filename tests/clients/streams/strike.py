@@ -40,7 +40,7 @@ class StrikeOutcome(NamedTuple):
 
 
 class Strike:
-    """One kill in a lab."""
+    """Carries out one kill of a plan in a lab."""
 
     def __init__(self, lab: Lab, kill: Kill) -> None:
         self._lab = lab

@@ -50,7 +50,7 @@ class OutsidePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrawnCluster:
-    """What is drawn, is done; what the cluster refuses is no failure."""
+    """Carries out drawn acts; an act that the cluster refuses is no failure."""
 
     def __init__(self, server: TxnsimServer, seed: int) -> None:
         self._server = server
@@ -237,7 +237,7 @@ class DrawnCluster:
     # From outside
 
     def look(self) -> dict[str, OutsidePartition]:
-        """Each partition of users, as clients see it."""
+        """The state of each partition that is not internal, as clients see it."""
         return self._do(self._look())
 
     async def _look(self) -> dict[str, OutsidePartition]:

@@ -24,7 +24,7 @@ ABORTS: Final = 5
 def steady_transactions(
     bootstrap: str, topic: str, partitions: int, *, rate: int
 ) -> Iterator[subprocess.Popen[str]]:
-    """So many transactions per second, from a process of its own."""
+    """Run a process that commits so many transactions per second."""
     command = [sys.executable, "-m", __spec__.name, bootstrap, topic, str(partitions), str(rate)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -40,7 +40,7 @@ CHOSEN: Final = """([id, tp]) => {
 
 
 def hanging(ids: tuple[str, ...]) -> Recording:
-    """Of each id a transaction hangs, and a marker of another one is owed."""
+    """For each id a transaction hangs, and a coordinator owes the marker of another transaction."""
     coordinator, nodes, events = "broker/1/txn/0", ["broker/1", "broker/1/txn/0", "fault"], []
     for pid, name in enumerate(ids):
         partition_name = f"t-{pid}"

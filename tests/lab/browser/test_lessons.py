@@ -95,7 +95,7 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
 
 
 def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
-    """In a thread of its own: Playwright keeps a loop running in this one."""
+    """Call ``doing`` in another thread, because Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(doing, argument).result()
 
@@ -125,7 +125,7 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
 
 
 def play_lesson(page: Page, lesson_id: str) -> None:
-    """By keyboard, from the first screen to its end; what is predicted first is seldom right."""
+    """Play a lesson by keyboard to its end, with a first prediction that is seldom right."""
     press(page, "#all-lessons")
     press(page, f"#lesson-{lesson_id}")
     lesson_parts = lesson(lesson_id).parts

@@ -75,7 +75,6 @@ def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
 
 
 def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_page: Any) -> None:
-    """It said "They agree. No transaction is open." until the first answer was there."""
     page = new_page(server.http)
     event_index = play_run(page, "z01", "V-")
     page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=event_index)

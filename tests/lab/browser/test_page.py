@@ -213,7 +213,6 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
 
 
 def outcome(*command: str) -> str:
-    """What Python prints for a command."""
     process = subprocess.run(
         [sys.executable, *command],
         capture_output=True,

@@ -367,7 +367,6 @@ def hidden_parts(page: Page) -> list[str]:
 
 
 def test_what_leads_to_a_question_is_played_before_it(server: TxnsimServer, new_page: Any) -> None:
-    """It asked for the offset behind the abort on a picture from before it."""
     page = new_page(f"{server.http}/#lesson=L1&part=1")
     page.wait_for_selector(".drawn .batch.ABORT")
     assert page.locator("[name=guess]").count() == 3

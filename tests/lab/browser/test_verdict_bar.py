@@ -226,7 +226,6 @@ def test_wrong_data_is_red_and_the_record_is_drawn(
 def test_what_an_application_asked_is_what_it_sent(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    """It said "asked to abort" of a commit that met an aborted transaction."""
     page = new_page(fresh_server.http)
     client = begin(fresh_server, "app", settings={"transaction.timeout.ms": 3000})
     page.wait_for_selector("[data-verdict=open]")

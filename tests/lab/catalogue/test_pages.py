@@ -215,7 +215,7 @@ def test_a_story_of_a_page_comes_to_what_the_page_says(place_in_page: str) -> No
 @pytest.mark.costly
 @pytest.mark.parametrize("place_in_page", SHOWN)
 def test_it_does_so_in_all_its_runs_and_takes(place_in_page: str) -> None:
-    """Where members have a part, with some seeds: they act at the same time."""
+    """Scenarios with members run with several seeds, because members act at the same time."""
     scenario = SHOWN[place_in_page]
     has_members = any(actor.plays == "member" for actor in scenario.cast.values())
     for seed in SEEDS if has_members else SEEDS[:1]:
@@ -302,7 +302,7 @@ def test_the_example_is_read() -> None:
 
 
 def as_an_operator_sees(facts: ClusterFacts) -> ClusterFacts:
-    """Without what no broker tells clients: who waits, what is sent again, what contradicts."""
+    """The facts without those that no broker tells clients, such as waiting readers."""
     return msgspec.structs.replace(
         facts,
         partitions=tuple(

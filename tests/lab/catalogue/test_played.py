@@ -101,7 +101,7 @@ class ConfluentPlayer(ApplicationPlayer):
         await self._patiently(lambda: self._producer.abort_transaction(PATIENCE_SECONDS))
 
     async def close(self) -> None:
-        """Leave: librdkafka does when nobody holds the producer."""
+        """Close the producer: librdkafka does it when the object is freed."""
         self._producer = None
 
     async def _patiently(self, ask: Callable[[], object]) -> None:
@@ -162,7 +162,7 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
 @pytest.mark.clients
 @pytest.mark.parametrize("run", ["V-", "V+"])
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run: str) -> None:
-    """z05: it loses patience, commits again on another connection, and is told of two successes."""
+    """In z05 the client times out, commits again on another connection, and gets two successes."""
     late_scenario = story("late-commit")
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
     check(armed)

@@ -33,7 +33,7 @@ TIMEOUT_MS = 60_000
 
 
 class JudgedChaos(Chaos):
-    """Chaos in which each client notes what it is told."""
+    """Random disturbances, in which each client notes the answers that it gets."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(cluster)

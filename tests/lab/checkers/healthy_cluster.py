@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Log:
-    """One partition."""
+    """The entries of one partition's log."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
@@ -81,7 +81,7 @@ class Log:
 
 
 class Producer:
-    """One program with its transactional id, and its coordinator's entry."""
+    """A producer, and the coordinator's entry of its transactional id."""
 
     def __init__(self, id_number: int) -> None:
         self.id = f"app-{id_number}"

@@ -127,7 +127,7 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
 
 
 def test_no_verdict_knows_who_sits() -> None:
-    """Who it is is told in the answer to ``describe`` alone, which goes into reports."""
+    """Only the answer to ``describe`` names the library; reports contain the answer."""
     exam = Path(run.__file__).parent
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
     knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
@@ -204,7 +204,7 @@ async def test_what_a_driver_has_started_ends_with_it() -> None:
 
 
 def _has_ended(process_id: int) -> bool:
-    """Whether a process is gone, or waits for nobody but to be forgotten."""
+    """Whether a process has ended, even if its parent has not waited for it yet."""
     with contextlib.suppress(OSError):
         state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "Z"

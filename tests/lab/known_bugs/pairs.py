@@ -168,7 +168,7 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
 
 
 def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
-    """What met in a run: what lasted, and what somebody else did meanwhile."""
+    """The pairs of a lasting state and an act of another actor in its time, in one run."""
     acts = [
         touch
         for played_act in every

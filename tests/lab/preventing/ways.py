@@ -136,7 +136,7 @@ def play_both(way_switch: WaySwitch) -> WayResult:
 
 
 def kept_results() -> tuple[WayResult, ...]:
-    """What was found when it was asked last, in the order of ``WAYS``."""
+    """The stored results of the last run, in the order of ``WAYS``."""
     return msgspec.json.decode(RESULTS_FILE.read_bytes(), type=tuple[WayResult, ...])
 
 

@@ -272,7 +272,7 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
 
 @within(run_proxied)
 async def test_a_field_of_a_real_answer_is_rewritten(cluster: ProxiedCluster) -> None:
-    """A reader is told of another last stable offset than the broker has."""
+    """A rule rewrites the last stable offset of the broker's answer."""
     add = Rewrite(field="last_stable_offset", how=RewriteHow.ADD, value=7)
     cluster.arm(add, RESPONSE, api="Fetch", client_id="reader")
     settings = ClientSettings(client_id="reader")

@@ -95,7 +95,7 @@ def test_what_may_be_granted(
 def test_a_position_is_not_told_while_an_open_transaction_has_one(
     end: str, broken: list[str]
 ) -> None:
-    """One whose abort is granted may have been aborted for its timeout before that."""
+    """A transaction whose abort is granted may have been aborted at its timeout before."""
     story = HistoryBuilder()
     story.send_offsets("T1", 5)
     story.positions(3, asked_ms=1_500)
@@ -309,7 +309,7 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
 
 
 def mixed_by_chance(random: Any) -> HistoryBuilder:
-    """Plain positions, positions of transactions, and readers, who are told anything."""
+    """A history of commits of positions, with and without transactions, and of drawn answers."""
     story, open_now = HistoryBuilder(), {"T0"}
     for number in range(1, random.randint(4, 40)):
         now_ms = number * 1_000
@@ -357,7 +357,7 @@ Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 
 
 def moves(how: str, count: int) -> History:
-    """A group that goes on so many times, and looks where it stands each time."""
+    """A history in which a group commits ``count`` positions and reads each of them."""
     story, asked_ms = HistoryBuilder(), 500
     for record_number in range(count):
         within = how == "transactions" or (

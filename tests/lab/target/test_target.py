@@ -200,7 +200,7 @@ def deny(
 
 
 def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
-    """Tell a story in V- as somebody who may do everything but that."""
+    """Play a story in V- as a user that has every right but those denied."""
     security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
     return tell_story(
         scenario,

@@ -88,7 +88,7 @@ def _quorum_state(answer: Any) -> object:
 
 
 def unregister_broker(player: FramePlayer) -> None:
-    """Brokers that nobody knows can't be forgotten."""
+    """UnregisterBroker of unknown brokers."""
     for broker in (NO_BROKER, -1):
         player.ask("UnregisterBroker", 0, str(broker), broker_id=broker)
 

@@ -149,7 +149,7 @@ def describe_log_dirs(player: FramePlayer) -> None:
 
 
 def elect_leaders(player: FramePlayer) -> None:
-    """Nobody needs an election on a single broker; wrong types, wrong partitions."""
+    """ElectLeaders on a single broker, with wrong election types and wrong partitions."""
     topic = player.create_topic(partitions=2)[0]
     topic_partitions = [
         {"topic": topic, "partitions": [0, 9, -1]},

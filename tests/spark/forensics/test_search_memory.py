@@ -71,7 +71,7 @@ def job(growing: GrowingDir, tmp_path: Path) -> Job:
 
 
 def segments(growing: GrowingDir) -> list[Path]:
-    """Return the segments of the log that everybody writes to, in order."""
+    """Return the segments of the log in order."""
     return [
         segment_path for _, segment_path in names.Suffix.LOG.files_in(growing.path / "orders-0")
     ]

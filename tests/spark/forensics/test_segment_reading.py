@@ -104,7 +104,7 @@ def test_gaps_behind_messages_of_old_formats(
 
 
 def read_tasks(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
-    """What tasks read, put together."""
+    """The results of all tasks, merged."""
     return replica_read_of(
         state,
         [

@@ -40,7 +40,7 @@ def looked_into(
 
 
 def bomb(size: int) -> bytes:
-    """A batch of some hundred bytes that claims to hold one record of so many."""
+    """A batch of some hundred bytes whose only record claims to have this many bytes."""
     return pack_batch(
         bytes(cramjam.zstd.compress(bytes(size))),
         base_offset=0,

@@ -558,7 +558,9 @@ class StreamsMembership(ConsumerMembership):
         )
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
-        """Like the base class's, without tasks whose partitions the metadata does not know yet."""
+        """Like ``ConsumerMembership._assigned_by``, without tasks of partitions that the metadata
+        lack.
+        """
         if answer.active_tasks is None:
             return None
         tasks = {task for task_row in answer.active_tasks for task in task_row.partitions}

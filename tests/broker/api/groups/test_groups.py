@@ -136,7 +136,7 @@ def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
 
 
 def only(answer: Any) -> Any:
-    """The one group of an answer, by itself or in a list."""
+    """The only group of an OffsetFetch answer of any version."""
     groups = getattr(answer, "groups", None)
     return answer if groups is None else groups[0]
 

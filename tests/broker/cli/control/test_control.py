@@ -205,7 +205,7 @@ def test_another_program_at_the_address_is_no_control_port(
 def test_a_refusal_is_told_also_where_the_connection_is_reset_behind_it(
     length: str, body: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The status is known then: nobody is told that no control port answers."""
+    """The status of the answer is known, so the message must not say that no port answers."""
     answer = f"HTTP/1.1 404 No\r\n{length}\r\n{body}".encode()
     with hostile_broker(resetting_after(answer)) as address:
         assert main(["clock", "show", "--http", f"http://{address}"]) == 1

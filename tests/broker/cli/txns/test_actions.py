@@ -522,7 +522,7 @@ def test_a_second_command_waits_for_the_first(
 
 
 def open_transaction(server: TxnsimServer, transactional_id: str) -> tuple[str, ...]:
-    """A transaction on payments-0 that nobody ends; returns the options of its identity."""
+    """Open a transaction on payments-0; return the options that identify it."""
 
     async def make() -> tuple[str, ...]:
         async with Cluster(server.bootstrap) as cluster:

@@ -238,7 +238,7 @@ async def _check_repairs(
 
 
 def play(txns: Sequence[Txn]) -> None:
-    """Play the transactions, and compare what an operator is told with the model."""
+    """Play the transactions, and compare the answers that an operator gets with the model."""
 
     async def story(cluster: VirtualCluster) -> None:
         where = cluster.sim.metadata.image.brokers[BrokerId(1)]

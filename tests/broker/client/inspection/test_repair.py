@@ -257,7 +257,7 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
 
 
 async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
-    """One more transactional batch of a producer whose transaction is over."""
+    """Write one more transactional batch of a producer whose transaction has ended."""
     identity = shop.identity
     batch = build_batch(
         [Record(value=b"stray")],
@@ -666,7 +666,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("late_ms", [300, 2_500])
 def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
-    """Its broker has not heard of that yet, and lists nothing of it without an error."""
+    """The broker does not know of the move yet; it leaves the id out and reports no error."""
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with (

@@ -234,7 +234,7 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
 
 @within(run_cluster)
 async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: VirtualCluster) -> None:
-    """It gives up all partitions before it joins again, also those that come back."""
+    """The member gives up all partitions before it joins again, even if it gets some of them back."""
     async with cluster.client("writer") as client, Producer(client) as producer:
         await producer.send("orders", 0, b"r1")
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:
@@ -525,7 +525,7 @@ def refuse_of_consumer(cluster: VirtualCluster, error: str) -> None:
 async def test_after_these_errors_its_heartbeats_join_again(
     cluster: VirtualCluster, error: str
 ) -> None:
-    """What it is assigned then, it takes over with its next poll."""
+    """The member takes over a new assignment with its next poll."""
     async with member(cluster, "a", "consumer") as a:
         await a.subscribe(["orders"], until=ALL)
         refuse_of_consumer(cluster, error)

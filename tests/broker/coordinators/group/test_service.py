@@ -398,7 +398,7 @@ async def test_a_large_commit_in_a_transaction_is_one_append_too(group_bench: Gr
 async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
     group_bench: GroupBench,
 ) -> None:
-    """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
+    """Without verification MemoryRecordsBuilder throws, as on a real 4.4.0."""
     for producer_id in (PRODUCER.producer_id, -2):
         rejection = await commit_unverified(group_bench, producer_id, -1)
         assert isinstance(rejection, Rejection)
@@ -689,7 +689,7 @@ async def test_positions_expire_in_as_many_batches_as_it_takes(group_bench: Grou
 async def test_positions_of_a_topic_go_in_as_many_batches_as_it_takes(
     group_bench: GroupBench,
 ) -> None:
-    """Else they would be told of the next topic of that name."""
+    """A position that stayed would count for the next topic of the same name."""
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     group_bench.groups.topics_deleted({"orders": uuid.UUID(int=7)})

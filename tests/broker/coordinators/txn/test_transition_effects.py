@@ -272,7 +272,7 @@ def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> in
 
 
 async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
-    """Markers of so many transactions are on their way in one request."""
+    """A bench that has sent the markers of ``count`` transactions in one request."""
     coordinator_bench = CoordinatorBench(loaded=False, trace=trace)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])

@@ -146,7 +146,7 @@ async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) ->
 
 
 async def a_partition_without_leader(cluster: VirtualCluster, read: Watch) -> None:
-    """Its markers wait for a leader under the rule that keeps them (KAFKA-20734)."""
+    """The transaction's markers wait for a leader, as since KAFKA-20734."""
     alone = TopicPartition("alone", 0)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
@@ -262,7 +262,7 @@ def ticking_stopwatch(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
 
 
 async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
-    """One EndTxn that is held, and a question about a transactional id that nobody knows."""
+    """A rule holds an EndTxn, and a client describes an unknown transactional id."""
     for listener in cluster.sim.listeners:
         listener.stopwatch_ns = ticking_stopwatch(listener.stopwatch_ns)
     for metric in STORIES[requests_of_a_client]:
@@ -345,7 +345,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
 
 
 async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
-    """One member joins: the group waits for others, then it is assigned."""
+    """A member joins: the group waits for other members, then the member gets partitions."""
     for metric in STORIES[a_streams_group]:
         assert read(metric) == {}
     async with cluster.client() as client:

@@ -127,7 +127,7 @@ def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
 
 
 def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> list[Wrote]:
-    """Who has written a record; who has tried to, if all attempts were refused."""
+    """The writes of a record that may have taken effect; all refused ones if none did."""
     if record_value is None:
         return []
     tried = [
@@ -158,7 +158,7 @@ def with_distinct_names(lines: Lines) -> list[Seen]:
 
 
 def deleted_topics(lines: Lines) -> set[str]:
-    """Those that are deleted at the end, or may be."""
+    """The topics that are deleted, or may be deleted, at the end of the history."""
     return {deleted.topic for _, deleted in every(lines, Deleted) if deleted.outcome is not FAILED}
 
 

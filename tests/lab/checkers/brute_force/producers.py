@@ -116,7 +116,7 @@ def _took_part(lines: Lines, label: str, index: int) -> bool:
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
-    """Whether a producer that adds partitions by itself has added this one, or the group."""
+    """Whether a producer that sends AddPartitionsToTxn has added the partition, or the group."""
     added = [addition for _, addition in every(lines, Added) if addition.transaction == label]
     acknowledged = [addition for addition in added if addition.outcome is OK]
     if not added or isinstance(answer, Added):

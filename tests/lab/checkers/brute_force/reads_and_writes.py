@@ -104,7 +104,7 @@ def read_skew(lines: Lines) -> bool:
 
 
 def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Who has read a whole partition to which another has appended behind that."""
+    """Pairs: a transaction that read a whole partition, and one that appended to it later."""
     return {
         (str(read.transaction), str(wrote.transaction))
         for _, read in reads(lines)

@@ -97,7 +97,7 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
 
 
 def two_owners(lines: Lines) -> bool:
-    """One record at two members of one leader, within the first one's lock."""
+    """Whether a leader gave a record to a second member while the first member held its lock."""
     return any(
         first_given[0] < second[0]
         and _is_of(first_given[1], second[1])

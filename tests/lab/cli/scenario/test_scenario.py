@@ -520,7 +520,6 @@ def test_another_verdict_is_told_with_its_reason(
 def test_modes_that_the_cluster_is_not_are_left_out(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """They were played, waited for what could not come, and accused the cluster."""
     assert run(kafka, "z01", "--armed", "--yes", "--json") == 0
     cells = {cell["run"]: cell for cell in json.loads(capfd.readouterr().out)}
     cluster = "transaction.version 2 with verification, strict markers (KIP-1228)"

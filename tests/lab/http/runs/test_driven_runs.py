@@ -86,7 +86,6 @@ async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
 
 @pytest.mark.costly
 async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -> None:
-    """It ended at a timeout, and nothing could be done any more."""
     async with port() as client:
         run_request = {**Z01, "runs": ["TV2"], "takes": ["disarmed"]}
         begun = (await client.post(RUNS, json=run_request)).json()

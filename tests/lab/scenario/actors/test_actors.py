@@ -224,7 +224,7 @@ def test_what_a_reader_is_told_besides_records_may_be_expected(
 
 @pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
 def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int, int]) -> None:
-    """Where another broker leads one of them, that one is asked for again, alone."""
+    """If another broker leads a partition, the client asks that broker for this partition alone."""
     steps = [
         INIT,
         call("begin"),
@@ -372,7 +372,7 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
 
 
 def test_a_fence_without_an_answer_is_noted() -> None:
-    """Whoever is fenced by it has a reason to be (seed 16054 of ``txnsim simulate``)."""
+    """A producer that it fences had to be fenced (seed 16054 of ``txnsim simulate``)."""
     lose = {"point": "client.request", "api": "InitProducerId", "client_id": "operator"}
     steps = [
         call("init-producer-id"),
