@@ -78,7 +78,6 @@ class RawConnection(asyncio.Protocol):
         return codec.read_response(api_key, api_version, answer)[1]
 
     def close(self) -> None:
-        """Close the connection."""
         self._transport.close()
 
 
@@ -140,12 +139,11 @@ class RawProducer:
         bootstrap_connection.close()
 
     def close(self) -> None:
-        """Close all connections."""
         for connection in self._connections.values():
             connection.close()
 
     async def run(self, steps: list[RequestStep]) -> None:
-        """Send the requests one after the other; repeat those refused with CONCURRENT_TRANSACTIONS."""
+        """Send requests one after the other; repeat a request after CONCURRENT_TRANSACTIONS."""
         for step in steps:
             connection = self._connections[step.broker]
             while True:

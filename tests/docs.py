@@ -285,7 +285,7 @@ def dashboard_page() -> str:
 
 
 def _unserved_section(served_keys: set[int]) -> str:
-    """The section on APIs that the reference release advertises and this program does not answer."""
+    """The section on APIs of the reference release that this program does not answer."""
     unserved = sorted(REFERENCE.api_versions.keys() - served_keys)
     names = ", ".join(
         f"{api_name(api_key)} ({api_key})" if api_key in APIS else str(api_key)
@@ -341,7 +341,6 @@ def states_page() -> str:
 
 
 def fault_points_page() -> str | None:
-    """The page on fault points."""
     points = _optional("txnsim.faults.points")
     if points is None:
         return None
@@ -525,7 +524,6 @@ def histories_page() -> str:
 
 
 def trace_tables_page() -> str:
-    """The tables of a trace."""
     return _page(
         "sim/txnsim_spark/traces/schemas.py and tests/docs.py",
         "Tables of a trace",

@@ -379,7 +379,7 @@ def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> li
 
 
 def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The errors of txnsim that a function's body raises by name, without ``InvariantViolation``."""
+    """The errors of txnsim that a function raises by name, without ``InvariantViolation``."""
     tree_names = {
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }

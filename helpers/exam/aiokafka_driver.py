@@ -62,7 +62,6 @@ class Driver:
         run(start())
 
     def begin(self, producer):
-        """Begin a transaction."""
         run(self.producers[producer].begin_transaction())
 
     def send(self, producer, topic, partition, value, wait):

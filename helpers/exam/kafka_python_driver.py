@@ -68,7 +68,6 @@ class Driver:
         self.producers[producer].init_transactions()
 
     def begin(self, producer):
-        """Begin a transaction."""
         self.producers[producer].begin_transaction()
 
     def send(self, producer, topic, partition, value, wait):

@@ -306,7 +306,6 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=loose, data=st.data())
     def idempotent_produce(self, producer: Producer, data: st.DataObject) -> None:
-        """Produce of an idempotent producer."""
         self._ask(self._drawer(data).idempotent_produce(producer))
 
     # Operators

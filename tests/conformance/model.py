@@ -133,7 +133,6 @@ class World:
 
     @property
     def topics(self) -> list[str]:
-        """All topics."""
         return list(self.partitions)
 
     @property

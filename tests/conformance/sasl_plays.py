@@ -34,7 +34,6 @@ class Talk:
         self.said: list[Any] = []
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def ask(self, api: str, version: int, **values: Any) -> Any:

@@ -715,7 +715,6 @@ _CONFIGS: Final = (
 
 
 def play(plays: Plays, seed: int) -> None:
-    """Play a seed."""
     DrawnShares(plays, seed).play()
 
 

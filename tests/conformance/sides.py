@@ -101,7 +101,7 @@ class Side:
         )
 
     def await_topic(self, topic_name: str, partitions: int) -> None:
-        """Wait until the broker serves ``partitions`` partitions of a topic; 0 for a deleted one."""
+        """Wait until a topic has ``partitions`` led partitions; 0 for a deleted topic."""
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
         def has_led_partitions(answer: Any) -> bool:
@@ -181,7 +181,6 @@ class Pair:
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
-        """Close both connections."""
         self.real.player.close()
         self.ours.player.close()
 

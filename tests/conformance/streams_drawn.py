@@ -513,7 +513,6 @@ _CONFIGS: Final = (
 
 
 def play(plays: Plays, seed: int) -> None:
-    """Play a seed."""
     DrawnPlay(plays, seed).play()
 
 

@@ -126,7 +126,6 @@ class Api:
         return answer.transaction_states[0]
 
     def topic_id(self, topic_name: str) -> uuid.UUID:
-        """Id of a topic."""
         return self.broker.image.topics[topic_name].topic_id
 
 

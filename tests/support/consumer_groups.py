@@ -57,7 +57,6 @@ def image(offset: int = 1, **topics: int) -> ClusterImage:
 
 
 def parts(name: str, *numbers: int) -> frozenset[TopicIdPartition]:
-    """Partitions of a topic."""
     return frozenset((topic_id(name), number) for number in numbers)
 
 

@@ -187,7 +187,6 @@ class VirtualLine(asyncio.Protocol):
         return b""
 
     def close(self) -> None:
-        """Close the connection."""
         if not self._loop.is_closed():
             self._transport.close()
 

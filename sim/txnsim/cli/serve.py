@@ -72,7 +72,6 @@ Prepare = Callable[[SimCluster, str | None], Awaitable[tuple[str, ...]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``serve``."""
     parser.epilog = (
         "Environment variables say the same for containers and scripts, as TXNSIM_BROKERS or"
         " TXNSIM_TOPICS (docs/serve.md); options win over them, they over --config."

@@ -146,7 +146,6 @@ class Cluster:
         self.view = merge(self.view, parse_metadata(message))
 
     async def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         dialling = list(self._dialling)
         for task in dialling:

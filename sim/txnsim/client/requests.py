@@ -408,7 +408,6 @@ def create_topics(
 
 
 def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
-    """Delete topics by name."""
     return asks(
         ClientApi.DELETE_TOPICS,
         topics=[

@@ -37,7 +37,6 @@ class FaultResults:
 
     @property
     def rule(self) -> FaultRule:
-        """The rule."""
         return self.armed.rule
 
     @property

@@ -227,7 +227,6 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
 def judge_partition(
     partition: PartitionFacts, facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> PartitionVerdict:
-    """Judge one partition of a cluster."""
     return _ClusterView(facts, program).judge_partition(partition)
 
 

@@ -251,7 +251,7 @@ def coordinator_sentence(
 
 
 def marker_status(owed: OwedMarkerFacts) -> str:
-    """How a marker stands that a coordinator owes, for a picture."""
+    """The status of a marker that a coordinator owes, as a label for a picture."""
     return {
         MarkerSending.UNDER_WAY: "on its way",
         MarkerSending.RETRIED: "sent again",
@@ -550,7 +550,7 @@ def standing_word(
 
 
 def holder_mark(*, is_hanging: bool) -> str:
-    """What stands at the batch at which readers stop, in a picture."""
+    """The label of the transaction at which readers stop, for a picture."""
     return f"open from here{' · no marker will come' if is_hanging else ''}"
 
 

@@ -371,7 +371,7 @@ class _StoryWriter:
     # Ways
 
     def _end_without_leader(self, *, is_commit: bool) -> None:
-        """A transaction that is decided while the partition has no leader (KAFKA-20734, story Z27)."""
+        """A transaction is decided while the partition has no leader (KAFKA-20734, as in Z27)."""
         self._is_as_4_3 = self._has_one_replica = True
         if self._mode == "V-":
             self._mode = "V+"

@@ -191,7 +191,6 @@ class Scenario(Model):
         return tuple(step for step in self.steps if self.belongs(step, situation))
 
     def cure_of(self, situation: RunSelection) -> tuple[Step, ...]:
-        """The steps of the cure in one run."""
         return tuple(step for step in self.cure if self.belongs(step, situation))
 
     def belongs(self, step: Step, situation: RunSelection) -> bool:

@@ -197,7 +197,6 @@ def produce_answer(error: int = 0, offset: int = 0) -> Handler:
 
 
 def init_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
-    """A handler that answers InitProducerId."""
     return lambda request: request.answer(
         error_code=error,
         producer_id=-1 if error else producer_id,

@@ -24,7 +24,7 @@ TLS_USER: Final = "tls-user"
 
 
 class Login(NamedTuple):
-    """A way to log in at the demo's listeners: a mechanism with its credentials, or a certificate."""
+    """A login at the demo's listeners: a mechanism with credentials, or a certificate."""
 
     directory: Path
     """Where the demo keeps its files."""

@@ -156,7 +156,6 @@ class Application:
 
     @property
     def producer_client_id(self) -> str:
-        """Client id of its producer."""
         return f"{self.name}-{_THREAD}-producer"
 
     @property

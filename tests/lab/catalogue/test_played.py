@@ -61,7 +61,6 @@ class ConfluentPlayer(ApplicationPlayer):
         await asyncio.to_thread(self._producer.begin_transaction)
 
     async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
-        """Send a record."""
         loop = asyncio.get_running_loop()
         delivered = self._delivered = loop.create_future()
 
@@ -93,11 +92,9 @@ class ConfluentPlayer(ApplicationPlayer):
         return await self._delivered
 
     async def commit(self) -> None:
-        """Commit the transaction."""
         await self._patiently(lambda: self._producer.commit_transaction(PATIENCE_SECONDS))
 
     async def abort(self) -> None:
-        """Abort the transaction."""
         await self._patiently(lambda: self._producer.abort_transaction(PATIENCE_SECONDS))
 
     async def close(self) -> None:

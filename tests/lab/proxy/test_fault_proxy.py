@@ -290,7 +290,7 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 
 @within(run_proxied)
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
-    """Listeners for brokers lead to the given addresses; the name of a listener tells the sender."""
+    """Listeners for brokers lead to the given addresses; a listener's name tells the sender."""
     image = cluster.sim.metadata.image
     peers = tuple(
         NodeAddress(int(n), broker.host, broker.port) for n, broker in image.brokers.items()

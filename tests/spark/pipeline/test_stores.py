@@ -62,7 +62,7 @@ class Filled:
         return f"{self.store.uri}/kafka"
 
     def as_local(self, text: str) -> str:
-        """The output about the store, with the paths of this machine instead of the store's URIs."""
+        """The output about the store, with this machine's paths instead of the store's URIs."""
         return text.replace(self.uri, str(self.local))
 
 

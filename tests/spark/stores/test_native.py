@@ -183,7 +183,6 @@ class Counting(NativeStore):
 
 
 def files(count: int, size: int = 1_000) -> list[FileStatus]:
-    """Files of one size."""
     return [
         FileStatus(uri=f"s3a://b/{number}", is_folder=False, size=size, modified_ns=1)
         for number in range(count)

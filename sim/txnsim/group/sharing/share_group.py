@@ -170,7 +170,6 @@ class ShareGroup:
         )
 
     def unknown_member(self, member_id: str) -> Rejection:
-        """The rejection for an unknown member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",

@@ -265,7 +265,6 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def remove_member(
         self, group: StreamsGroup, member: StreamsGroupMember, reply: StreamsReply | None
     ) -> StreamsOutcome:
-        """Remove a member."""
         group_id, epoch = group.group_id, group.epoch + 1
         records = [
             *member_tombstones(group_id, member.member_id),

@@ -127,7 +127,6 @@ def broker_configs() -> dict[str, BrokerConfig]:
 
 
 def case_files() -> list[Path]:
-    """All files with cases."""
     return sorted(CASES_FOLDER.glob("*/*.yaml"))
 
 

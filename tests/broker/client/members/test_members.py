@@ -234,7 +234,7 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
 
 @within(run_cluster)
 async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: VirtualCluster) -> None:
-    """The member gives up all partitions before it joins again, even if it gets some of them back."""
+    """The member gives up all partitions before it joins again, even those it will get back."""
     async with cluster.client("writer") as client, Producer(client) as producer:
         await producer.send("orders", 0, b"r1")
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:

@@ -40,7 +40,6 @@ def is_data(header: BatchHeader) -> bool:
 
 
 def is_marker(header: BatchHeader) -> bool:
-    """Whether the header is that of a marker."""
     return header.is_control
 
 
