@@ -337,7 +337,7 @@ def _typed_paths() -> list[str]:
 
 
 def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[Outcome]:
-    """Some side by side; coverage is asked after the tests that collect it."""
+    """Run the steps, some of them in parallel; the coverage step runs after all tests."""
     final_steps = [step for step in steps if step in AFTERWARDS]
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
@@ -363,7 +363,7 @@ def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[
 
 
 class Progress:
-    """How far the steps are that run: a line now and then."""
+    """Prints from time to time a line about the running steps."""
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}

@@ -174,7 +174,7 @@ def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
 
 
 def _bare(line: str) -> str:
-    """Without the rule around it: ``tests.check`` repeats the line that pytest has printed."""
+    """A summary line of pytest without its frame of ``=``, as ``tests.check`` repeats it."""
     return line.strip("= ")
 
 

@@ -238,7 +238,7 @@ async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
 
 @within(run_cluster, brokers=1)
 async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -> None:
-    """Its range is lost; the one behind it is not."""
+    """The range of the too large record is lost; the next range is not."""
     member = await member_of(cluster, topic={"max.message.bytes": "400"})
     for size in (10, 300, 10, 10):
         await member.api.ask("Produce", 8, **produce("orders", batch(b"v" * size)))
@@ -250,7 +250,7 @@ async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -
 
 @within(run_cluster, brokers=1)
 async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster) -> None:
-    """Also where it is large only once it is unpacked."""
+    """This holds also for a record that is large only after decompression."""
     member = await member_of(cluster, topic={"max.message.bytes": "400"})
     for size, compression in ((500, 0), (20, 0), (5_000, 1)):
         records = batch(b"v" * size, compression=compression)

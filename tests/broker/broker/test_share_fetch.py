@@ -479,7 +479,7 @@ def _key(member: ShareMember) -> SessionKey:
 async def test_around_the_start_offset_with_nothing_in_flight_all_of_a_request_fails(
     cluster: VirtualCluster,
 ) -> None:
-    """A null pointer in Kafka; seen on a real 4.4.0."""
+    """A real 4.4.0 throws a NullPointerException in this case."""
     member = await member_of(cluster)
     await member.initialize(start=2)
     assert await member.get(wait=1_000) == ""

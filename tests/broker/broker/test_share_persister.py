@@ -42,7 +42,7 @@ def reading(group: str = "g", partition: int = 0) -> ReadShareState:
 
 
 class PersisterBench:
-    """A persister whose requests lie here until they are answered."""
+    """A persister whose requests wait for the test's answers."""
 
     def __init__(self, env: VirtualEnvironment) -> None:
         self.env = env

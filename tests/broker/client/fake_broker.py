@@ -29,12 +29,12 @@ class Asked:
         self.message = message
 
     def answer(self, **values: Any) -> Any:
-        """The response of that API and version; what is not said is zero or empty."""
+        """The response of the request's API and version; fields not given are zero or empty."""
         return message_from(codec.response_class(self.api_key, self.version), values)
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """Each request has the next handler; the last one stays."""
+    """A handler that gives each request to the next of the handlers; the last one is repeated."""
     handlers_left = list(handlers)
 
     def handle(request: Asked) -> Any:
@@ -90,7 +90,7 @@ class FakeBroker:
 
     @property
     def keys(self) -> list[int]:
-        """API keys of the requests it got, without ApiVersions and Metadata."""
+        """API keys of the requests that the broker got, without ApiVersions and Metadata."""
         quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
         return [request.api_key for request in self.asked if request.api_key not in quiet]
 

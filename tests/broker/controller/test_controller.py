@@ -223,7 +223,7 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
 
 
 def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
-    """A real 4.4.0 with one broker: INVALID_REPLICATION_FACTOR, and no coordinator."""
+    """A real 4.4.0 of one broker answers INVALID_REPLICATION_FACTOR and has no coordinator."""
     image = cluster(broker(1))
     settings = Settings(
         transaction_state_log_replication_factor=3,

@@ -630,7 +630,7 @@ def heartbeat_command(
 
 
 def sessions(*states: BrokerState) -> BrokerSessions:
-    """Brokers 1, 2, … in these states, heard of at 0."""
+    """Sessions of brokers 1, 2, … in these states, renewed at time 0."""
     broker_sessions = BrokerSessions(timeout_ms=9_000)
     for number, state in enumerate(states, 1):
         broker_id = BrokerId(number)

@@ -182,7 +182,7 @@ def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Assignable
 def by_looking_at_all(
     members: list[AssignableMember], partitions: dict[uuid.UUID, int]
 ) -> TargetAssignment:
-    """The plain form, a look at every taker for each partition."""
+    """The plain algorithm, which compares all members for each partition."""
     if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)
     target = {

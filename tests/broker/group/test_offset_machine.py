@@ -140,7 +140,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
 
 
 class _Stale(ClassicGroup):
-    """A group that finds every epoch stale, as one of the consumer protocol may."""
+    """A group that refuses every commit with a stale epoch, as a consumer group may."""
 
     def check_offset_commit(self, *_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")

@@ -40,7 +40,7 @@ def partition(described: dict[str, Any], name: str = "orders-0") -> dict[str, An
 
 
 async def hang(cluster: Cluster) -> None:
-    """A transaction that no coordinator knows, and a record behind it."""
+    """Make a transaction hang, with a record of another producer behind it."""
     await make_hanging(Admin(cluster), WHERE, "ghost", age_ms=0)
     async with Producer(cluster) as producer:
         await producer.send("orders", 0, b"behind")

@@ -306,7 +306,7 @@ def test_a_round_leaves_no_mark_of_its_end() -> None:
 
 
 def test_the_batch_that_ends_at_the_high_watermark_stays_without_records() -> None:
-    """Or else a log that begins anew behind it would not know where it ended."""
+    """Otherwise a log that is loaded again would not know its end offset."""
     compacted_log = a_batch_that_goes(rounds_leave_no_mark=True)
     compacted_log.roll()
     compacted_log.log.high_watermark = 3  # the record behind has no second copy yet

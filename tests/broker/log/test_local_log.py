@@ -274,7 +274,7 @@ def test_truncation_ends_a_cleaning() -> None:
 
 
 def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
-    """Entries are exchanged by the offset of their marker, not of their first record."""
+    """An index entry belongs to the segment of its marker, not of its first record."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     log_driver.txn(0, pid=1)
     log_driver.append(plain())

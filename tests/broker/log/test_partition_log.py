@@ -63,7 +63,7 @@ def bases(answer: LogRead) -> list[int]:
 
 @pytest.fixture
 def three() -> LogDriver:
-    """Batches at 0, 2 and 4 of two records each; the last is not replicated."""
+    """A log with batches of two records at 0, 2 and 4; the last batch is not replicated."""
     driver = LogDriver(follow=False)
     for _ in range(3):
         driver.append(plain(2))

@@ -765,7 +765,7 @@ def test_the_first_record_of_at_least_a_time(
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
-    """Also where its record of that time lies below the log start (UnifiedLog)."""
+    """This holds also if the record of that time is below the log start (UnifiedLog)."""
     first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
     assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=0)) == (30, 1)
     assert run_steps(first_at_or_after([first_segment, second], 31, start_offset=0)) == (35, 3)

@@ -762,7 +762,7 @@ def own_topic(name: str, leader: int = 1) -> TopicImage:
 
 
 def changed_topics_of(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
-    """What changed, as the image knows it, which is what a comparison finds."""
+    """The changed topics that the image knows; a comparison must find the same."""
     changed_topics = image.changed_topics(image_before)
     compared = msgspec.structs.replace(image, topics=dict(image.topics)).changed_topics(
         image_before

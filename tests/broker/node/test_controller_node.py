@@ -509,7 +509,7 @@ def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
 def _made_meanwhile(
     other_name: str,
 ) -> tuple[Metadata, TopicImage | Rejection, list[TopicImage | Rejection]]:
-    """A topic is made after the first slice of a thousand others; those, and it."""
+    """Create a topic after the first slice of a thousand others; return the results of both."""
     metadata_core = metadata()
 
     async def main(

@@ -187,7 +187,7 @@ async def test_a_broker_that_is_gone_reads_no_further(peer_bench: PeerBench) -> 
 
 
 def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
-    """Neither one whose first slice fails nor one that fails behind a break."""
+    """This holds for a log whose first slice fails, and for one that fails after a break."""
 
     def unreadable(*, is_readable: bool) -> Iterator[int]:
         yield 10 if is_readable else 0

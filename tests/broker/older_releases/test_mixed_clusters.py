@@ -42,7 +42,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
 async def write(cluster: Cluster, transactional_id: str, *, committed: bool = True) -> None:
-    """A transaction over all partitions, from its first session to its end."""
+    """Run a transaction over all partitions, in a new session of the transactional id."""
     async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
         await one_transaction(producer, transactional_id, committed=committed)
@@ -95,7 +95,7 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
 async def give_leadership(
     cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId
 ) -> None:
-    """Have a broker that was down lead it, once it has what was written meanwhile."""
+    """Make a broker that was down the leader, once its replica has caught up."""
     deadline = cluster.env.clock.now_ms() + 60_000
     metadata = cluster.sim.metadata
     while broker not in metadata.image.topics[partition.topic].partitions[partition.partition].isr:

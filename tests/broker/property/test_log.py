@@ -289,7 +289,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(pid=PIDS, bump=st.booleans())
     def come_late(self, pid: int, bump: bool) -> None:
-        """Verified, then the marker, then the append: the guard is gone."""
+        """Append a batch whose verification was followed by a marker, which removes the guard."""
         producer = self.known(pid)
         if producer.open_since >= 0:
             return
@@ -390,7 +390,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: self.log_end == self.high_watermark and self.log_start == 0)
     @rule()
     def restart(self) -> None:
-        """Of each producer a snapshot knows the last batch and the open transaction."""
+        """Restart: a snapshot knows the last batch and the open transaction of each producer."""
         self.log.reopen(self.high_watermark, log_start_offset=self.log.log_start_offset, now_ms=NOW)
         self.reloaded = True
 

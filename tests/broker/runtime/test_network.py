@@ -93,7 +93,7 @@ NO_TLS: Final = bytes.fromhex("0000000a0012000000000001ffff")
 
 
 class ListeningEnd:
-    """A listener that sends back what it gets, and what its clients need."""
+    """A listener that sends back every byte, with the certificates of its clients."""
 
     def __init__(self, directory: Path) -> None:
         self._environment = real_environment()

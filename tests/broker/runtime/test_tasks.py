@@ -667,7 +667,7 @@ class Worker:
 
 
 async def turns_taken(log: list[str]) -> list[int]:
-    """How much was done in each turn of the loop."""
+    """The amount of work in each turn of the loop."""
     pieces_by_turn = []
     pieces_done = 0
     for _ in range(1000):
@@ -781,7 +781,7 @@ async def test_a_client_has_as_much_of_the_loop_as_all_large_requests() -> None:
 
 
 async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
-    """Large requests that begin wait for their slices behind what wants less than a slice."""
+    """A small request goes before the slices of large requests that have just begun."""
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = 2 * SLICE_NS
 

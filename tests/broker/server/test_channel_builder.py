@@ -294,7 +294,6 @@ def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
 
 
 def test_a_password_may_be_of_one_mechanism_alone() -> None:
-    """The last one won for both, so that logins by SCRAM-SHA-256 failed."""
     by_mechanism = {"SCRAM-SHA-256": {"bob": "a"}, "SCRAM-SHA-512": {"bob": "b", "ann": "c"}}
     salt = b"0123456789abcdef"
     credentials = first_credentials(

@@ -241,7 +241,7 @@ class Walk:
             self.sent(answer, moved)
 
     def reaches(self, first_offset: int) -> bool:
-        """There is a batch at or below, or the range begins below the start offset."""
+        """Whether a batch begins at or below the offset, or the offset is below the start offset."""
         return first_offset < self.start or any(
             offset <= first_offset for offset, _ in self.shown(with_old=True)
         )
@@ -349,7 +349,7 @@ class Walk:
         *,
         is_transition: bool = True,
     ) -> None:
-        """A write has reached the share coordinator, or will not."""
+        """Draw whether a write reaches the share coordinator, and note the records that it changes."""
         assert not isinstance(write, Rejection)
         if write is None:
             assert not moved

@@ -93,7 +93,7 @@ def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) 
 
 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
-    """Batches one behind the other: gap, length, state, count of each."""
+    """Batches in order of offset, from the gap, length, state and count of each."""
     batches, next_offset = [], 0
     for gap, length, state, delivery_count in rows:
         batches.append(
@@ -110,7 +110,7 @@ sequences = st.lists(
 
 
 def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """The strongest at each offset, and neighbours that are alike as one."""
+    """The strongest state at each offset; equal neighbours are joined."""
     batches_by_offset: list[StateBatch] = []
     for offset in range(40):
         covering = [batch for batch in batches if batch.first_offset <= offset <= batch.last_offset]

@@ -146,7 +146,7 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def load(self) -> None:
-        """The coordinator moves: what it knows from now on comes from the log."""
+        """Move the coordinator: the new one loads its state from the log."""
         self.shard = self.loaded()
 
     @invariant()

@@ -333,7 +333,7 @@ async def share_sessions(broker: Broker, count: int) -> None:
 
 
 async def parked(broker: Broker, count: int) -> None:
-    """Fetches that wait at the end of a partition, each over a connection."""
+    """Park ``count`` Fetches at the end of a partition, each over its own connection."""
     for _ in range(count):
         wire = await broker.wire_more()
         values = _fetched(max_wait=100_000_000, min_bytes=1_000_000)
@@ -642,7 +642,7 @@ async def _measured(broker: Broker) -> Costs:
 
 
 async def _reloaded(broker: Broker) -> None:
-    """Each coordinator's partition gets a later leader epoch: it is unloaded and loaded again."""
+    """Raise the leader epoch of each coordinator's partition, so that it is loaded again."""
     loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
     for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
         for partition_index in range(len(broker.image.topics[topic].partitions)):

@@ -93,7 +93,9 @@ def test_full_tells_more() -> None:
 def test_payloads_made_when_events_are_encoded_are_those_made_at_once(
     trace_level: TraceLevel,
 ) -> None:
-    """A server makes them later; a strict trace, as tests have it, at once."""
+    """A server makes payloads when it encodes the events; a strict trace of tests makes them at
+    once.
+    """
 
     def trace(*, is_strict: bool) -> str:
         async def main(cluster: VirtualCluster) -> str:
@@ -171,7 +173,7 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
 
 
 def connections(client_port: str) -> list[RequestConnection]:
-    """The servers' side of a client's connection, as long as it is an object."""
+    """The server's objects of a client's connection."""
     connections_alive = [
         tracked for tracked in gc.get_objects() if isinstance(tracked, RequestConnection)
     ]

@@ -40,7 +40,7 @@ AWAY = NOT_YET | {E.not_coordinator}
 
 
 class DisturbedCluster:
-    """A cluster of three whose handlers are asked wherever the leader is."""
+    """A cluster of three brokers; requests go to the handlers of the present leader."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -71,7 +71,7 @@ class DisturbedCluster:
         return self.cluster.home(transactional_id)
 
     async def prepare(self) -> None:
-        """Both topics of coordinators exist, and the group's is loaded."""
+        """Create both coordinators' topics, and wait until the group's coordinator is loaded."""
         api = Api(self.cluster.sim)
         for key_type in (0, 1):
             await api.until(

@@ -162,7 +162,7 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
 async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
     cluster: VirtualCluster,
 ) -> None:
-    """KAFKA-8803: it insists that a transaction starts after the last one."""
+    """The coordinator insists that a transaction starts after the previous one (KAFKA-8803)."""
     async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
         producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")

@@ -81,7 +81,7 @@ class Chaos:
         self.struck += self.cluster.sim.injector.disarm(name).struck
 
     async def work(self, transactional_id: str) -> None:
-        """Lives of one producer, each until it can't go on."""
+        """Run producers of a transactional id one after the other, each until it can't go on."""
         for life in range(3):
             async with (
                 self.cluster.client(transactional_id, **PATIENCE) as client,

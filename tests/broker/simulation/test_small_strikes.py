@@ -126,7 +126,7 @@ Drive = Callable[["Struck", int], Awaitable[None]]
 
 
 class Struck(Broker):
-    """A broker whose crossings are struck, with the clients that make them."""
+    """A broker whose messages rules strike, with the clients that send them."""
 
     def __init__(self, cluster: VirtualCluster, wire: WireClient, *, keeps_clients: bool) -> None:
         super().__init__(cluster, wire)
@@ -176,7 +176,7 @@ async def _fetch(broker: Struck, _number: int) -> None:
 
 
 async def _verify(broker: Struck, number: int) -> None:
-    """Produce to a transaction that the coordinator has to be asked about."""
+    """Produce in a transaction that the leader has to verify at the coordinator."""
     producer_id = 50_000 + number
     values = {**_written(_transactional(producer_id)), "transactional_id": "t"}
     await broker.send(("Produce", 9, values))
@@ -190,7 +190,7 @@ async def _abort(broker: Struck, number: int) -> None:
 
 
 async def _complete(broker: Struck, number: int) -> None:
-    """Positions of a transaction, and the marker that ends it."""
+    """Commit positions in a transaction, and write the marker that ends it."""
     producer_id = 70_000 + number
     partitions = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
     where = {
@@ -308,7 +308,7 @@ class Repeated(msgspec.Struct, frozen=True):
 
 
 def _waits(action: Action) -> bool:
-    """Whether a struck crossing waits for longer than the test."""
+    """Whether the action makes a message wait for longer than the test."""
     return isinstance(action, Hold | Reorder) or action in (Stall(), Delay(delay_ms=86_400_000))
 
 

@@ -142,7 +142,7 @@ async def _transact(
 
 
 async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[int]]]:
-    """What is committed, by partition, sorted, as two transactions interleave; and its stamps."""
+    """The committed values by partition, sorted, and their timestamps."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         client_id="reader",
@@ -250,7 +250,9 @@ def own_trace_hashes(seed: int) -> list[str]:
 
 
 def main(whose: str, seed: int) -> None:
-    """Tell a story as a program; aiokafka's in a process that arranges itself."""
+    """Run a story as a program; aiokafka's story runs in a process that restarts itself
+    reproducibly.
+    """
     if whose == "own":
         set_up_logs(level="error")
         sys.stdout.write(" ".join(own_trace_hashes(seed)))

@@ -174,7 +174,7 @@ def test_what_is_no_option_is_refused(name: str, value: Any, complaint: str) -> 
 
 
 class Item:
-    """As much of a test as options are read from."""
+    """The part of a pytest item from which options are read."""
 
     def __init__(self, *markers: pytest.Mark) -> None:
         self._markers = markers

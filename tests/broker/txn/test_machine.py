@@ -160,7 +160,7 @@ CompleteAbort  | invalid_txn_state           | invalid_txn_state       | Prepare
 
 
 def ends_of(state: str) -> list[Any]:
-    """Commit, its retry, abort, its retry, all decided in that state."""
+    """The decisions on a commit, its retry, an abort and its retry in a state."""
     txn = None if state == "absent" else entry(STATES[state])
     return [
         decide_end_txn(

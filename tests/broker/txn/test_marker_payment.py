@@ -58,7 +58,7 @@ class Stray(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorAbort(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator ends what is open, a minute later: no decision stands behind this marker."""
+    """A step of a drawn history: an operator's marker, without a decision, ends a transaction."""
 
 
 Step = Txn | Stray | OperatorAbort
@@ -363,7 +363,7 @@ def due(*log: CoordinatorRecord, skew_ms: int = SKEW_MS) -> DueDecisions:
 def markers_after(
     after_ms: int, *, epoch: int = 3, whole_since_ms: int = BEFORE_ALL_MARKERS_MS
 ) -> PartitionMarkers:
-    """A COMMIT marker that is stamped so long after the decision."""
+    """A COMMIT marker whose timestamp is ``after_ms`` after the decision."""
     marker = PartitionMarker(
         offset=8, producer_epoch=epoch, is_commit=True, timestamp_ms=START_MS + after_ms
     )

@@ -341,5 +341,5 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
 
 
 def debt_of_other() -> Debt:
-    """Of an older life of the same id: its markers count for nothing."""
+    """A debt of an earlier entry of the same id, whose markers don't count any more."""
     return debt(epoch=2)

@@ -54,7 +54,7 @@ SEEDS = range(120)
 
 
 def steps_of(plan: Plan) -> list[Step]:
-    """The plan's acts as steps, without requests of the curious client, which no step can express."""
+    """The plan's acts as steps, without those of the curious client, which no step can express."""
     acts = [act for track in plan.tracks for act in track.acts]
     return [Step.model_validate(act.step) for act in acts if ASK_KEY not in act.step]
 

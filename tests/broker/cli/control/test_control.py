@@ -112,7 +112,7 @@ def test_what_is_wrong_is_said(txnsim: Ask, words: tuple[str, ...], complaint: s
 
 
 def test_a_single_rule_of_a_file_is_no_plan(txnsim: Ask, tmp_path: Path) -> None:
-    """Its mistakes began with the index of a plan: 1.point."""
+    """The complaint must not begin with the index of a plan, as in ``1.point``."""
     file = tmp_path / "rule.json"
     file.write_text(json.dumps({"id": "p", "point": "peer.reqest", "action": "drop"}))
     complaint = txnsim("faults", "arm", "--file", str(file)).err
@@ -363,7 +363,6 @@ def test_a_time_that_is_no_whole_number_is_refused_with_the_form(txnsim: Ask) ->
 
 
 def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txnsim: Ask) -> None:
-    """-5s was "time is missing", and 5 were silently milliseconds."""
     for words, complaint in (
         (
             ("clock", "advance", "-5s"),

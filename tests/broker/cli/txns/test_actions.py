@@ -210,7 +210,7 @@ def test_what_is_left_out_of_answers_is_no_success(
 def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where the open transaction, an hour old, is younger than the timeout given."""
+    """This holds also if the open transaction is younger than the given timeout."""
     older = ("--max-transaction-timeout", "600")
     assert broker.txns("reader", "find-hanging", "--all", *older) == 1
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err

@@ -168,7 +168,7 @@ NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(),
 
 
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
-    """Those that the newest release has; a number is one, and else it is text."""
+    """The filters are those of the newest release; a number stays a number."""
     run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
     (request,) = broker.of(ClientApi.LIST_TRANSACTIONS)
     sent_filters = {name: getattr(request.message, row.field) for name, row in OPTIONS.items()}

@@ -22,7 +22,7 @@ LEVELS = (0, 1, 2)
 
 
 async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
-    """A transaction whose program does not come back, and its identity."""
+    """Leave a transaction open; return its producer and its identity."""
     producer = await begin_transaction(cluster, "sink")
     await producer.send("orders", 0, b"prepared")
     identity = producer.session.identity

@@ -92,7 +92,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
 
 
 class Beforehand(Admin):
-    """Somebody may do something right before the marker is sent."""
+    """An admin client that calls a function of the test right before it sends a marker."""
 
     refusal: ClientError | None = None
     is_lost = False
@@ -237,7 +237,7 @@ async def leave_hanging(
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     transaction_version: int, later: int
 ) -> None:
-    """Also where the coordinator has had other transactions since: its log tells."""
+    """The coordinator's log has the decision even after later transactions."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:

@@ -38,7 +38,7 @@ async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMembe
 async def write(
     cluster: VirtualCluster, *record_values: str, committed: bool | None = None
 ) -> None:
-    """Records in partition 0; in a transaction that ends so, if any."""
+    """Write records to partition 0, in a transaction if ``committed`` says how it ends."""
     transactional_id = None if committed is None else "app"
     async with (
         cluster.client("writer") as client,

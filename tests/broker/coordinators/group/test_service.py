@@ -147,7 +147,7 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
 
 
 async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]:
-    """What requests are answered that name no group, by request."""
+    """The errors of requests without a group id, by request."""
     groups = group_bench.groups
     replies = {
         "JoinGroup": await group_bench.join(group_id=""),
@@ -670,7 +670,7 @@ async def test_fault_rules_hear_of_the_partition_and_of_the_producer(
 
 @within(run_groups)
 async def test_positions_expire_in_as_many_batches_as_it_takes(group_bench: GroupBench) -> None:
-    """A real 4.3.1 and 4.4.0: 60 positions at max.message.bytes=700, then none."""
+    """On a real 4.3.1 and 4.4.0, 60 positions expire with max.message.bytes=700."""
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     batches_before = len(group_bench.log.batches)

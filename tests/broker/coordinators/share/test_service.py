@@ -120,7 +120,7 @@ class ShareCoordinatorBench:
         return await self.ask(READ_SHARE_GROUP_STATE, READING)
 
     async def begun(self, call: Coroutine[Any, Any, ShareAnswer]) -> asyncio.Task[ShareAnswer]:
-        """A request that has got as far as it can."""
+        """Begin a request, and let it run until it waits."""
         task = asyncio.get_running_loop().create_task(call)
         for _ in range(5):
             await asyncio.sleep(0)

@@ -61,7 +61,7 @@ INVALID_STATE = ErrorCode.invalid_txn_state
 
 
 async def ongoing() -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
-    """A transaction to which a partition was added, and whose it is."""
+    """Begin a transaction with a partition; return its producer's identity."""
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
@@ -79,7 +79,7 @@ def replayed_entries(
 
 
 def records(coordinator_bench: CoordinatorBench) -> list[str]:
-    """The log of the home partition, one line per record."""
+    """The records in the log of the id's partition, one line each."""
     return [
         shape(next(iter(read_log([batch], release_rules=LATEST_RULES).entries.values())))
         for batch in coordinator_bench.log[HOME]
@@ -110,7 +110,7 @@ async def at_epoch(
 
 
 async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
-    """The next producer id that the coordinator takes is ``first_id``."""
+    """Let the coordinator take producer ids from ``first_id`` on."""
     coordinator_bench._next_block = first_id
     idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
     assert error_of(await coordinator_bench.service.init_producer_id(idempotent)) == 14
@@ -1137,7 +1137,7 @@ async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_ta
 
 @pytest.mark.usefixtures("all_levels")
 async def test_before_kafka_13099_they_go_together_or_never_and_it_is_told_once() -> None:
-    """A real 2.8.0: "Failed to remove expired transactionalId", at every scan."""
+    """A real 2.8.0 logs "Failed to remove expired transactionalId" at every scan."""
     coordinator_bench = await many_idle(rules=Rules(expired_ids_take_many_batches=False))
     with capture_logs() as lines:
         for _ in range(3):

@@ -405,7 +405,7 @@ def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
 
 
 def note_cause(coordinator_bench: CoordinatorBench) -> int:
-    """An event that is the cause of what comes next."""
+    """Trace an event that becomes the cause of the following events."""
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
     coordinator_bench.tracer.caused_by(cause)
     return cause
@@ -504,7 +504,7 @@ async def test_a_completion_that_the_log_can_not_take_is_tried_without_end() -> 
 
 
 async def test_a_completion_refused_for_good_is_left_to_the_next_coordinator() -> None:
-    """Section (a): prepared, nothing pending; the epochs are looked at again."""
+    """The transaction stays prepared without a pending transition."""
     coordinator_bench, session = await bench_after_end(FOO_0)
     await coordinator_bench.settle()
     coordinator_bench.append_errors.append(ErrorCode.not_leader_or_follower)

@@ -60,7 +60,7 @@ def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOff
 
 
 def two_members() -> StreamsDriver:
-    """``a`` has tasks 0_0 and 1_0 since epoch 2, ``b`` the others since 3."""
+    """A group: ``a`` has tasks 0_0 and 1_0 since epoch 2, ``b`` the other tasks since epoch 3."""
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")

@@ -15,7 +15,7 @@ from txnsim.group.streams.tasks import MemberTasks, StreamsMemberState, Tasks
 
 
 def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> MemberTasks:
-    """What a member has: active tasks with their epochs, and copies."""
+    """The tasks that a member holds: active tasks with their epochs, standbys and warm-ups."""
     return MemberTasks(
         active={next(iter(tasks(name))): epoch for name, epoch in (active or {}).items()},
         **{kind: tasks(*names) for kind, names in copies.items()},

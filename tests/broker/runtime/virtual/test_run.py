@@ -214,7 +214,7 @@ def test_threads_are_refused() -> None:
 
 
 def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
-    """Also from another thread; what is under way goes on."""
+    """The refusal comes also in another thread; the run in progress goes on."""
     refused: list[BaseException] = []
 
     async def idle(_env: VirtualEnvironment) -> None:
@@ -242,7 +242,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 
 
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
-    """Time, timers and chance are each thread's own; the run is as it is alone."""
+    """Time, timers and chance belong to each thread; the run is the same as without the other loop."""
     alone = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
