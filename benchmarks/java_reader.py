@@ -128,7 +128,7 @@ def ask_spark(spark: SparkSession, directory: Path, question: str) -> Answer:
 
 
 def ask_process(directory: Path, question: str) -> Answer:
-    """Ask as ``txnsim logs`` does without Spark: DuckDB, or processes."""
+    """Ask as ``txnsim logs`` does without Spark: by DuckDB or by worker processes."""
     from txnsim_spark.forensics.find_hanging import Search, find_hanging
     from txnsim_spark.log_database import LogDatabase
 

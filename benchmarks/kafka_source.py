@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
-    """Now, and the CPU until now: of this session, of the broker."""
+    """The time now, and the CPU time so far of this session and of the broker."""
     ours_s = cpu_below(os.getpid(), excluded=kafka.pids)
     return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 

@@ -165,7 +165,7 @@ def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batche
 def _put_batch(
     buffer: Any, position: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
 ) -> None:
-    """A batch with what differs between batches; a marker's bytes are there already."""
+    """Write the fields of a batch that differ from the template."""
     if sequence >= 0:
         buffer[position : position + template.shape[0]] = template
     _write_number(buffer, position, 8, state[OFFSET_INDEX])

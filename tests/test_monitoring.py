@@ -36,7 +36,7 @@ PAGE: Final = (ROOT / "docs/monitoring.md").read_text("utf-8")
 
 
 def names(text: str) -> set[str]:
-    """Names of time series; prose may call a metric by its own."""
+    """Names of time series in a text."""
     return set(re.findall(r"\btxnsim_\w+", text)) - PLAIN
 
 

@@ -229,7 +229,7 @@ def test_python_parses() -> None:
 
 @pytest.mark.clients
 def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
-    """In their order, as the reader needs something that was committed."""
+    """The programs run in the page's order, because the reader needs committed records."""
     programs = [
         block
         for block in blocks()

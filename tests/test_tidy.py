@@ -223,7 +223,7 @@ def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_caches() -> Iterator[None]:
-    """A million nodes are no burden to the tests that follow."""
+    """Drop the cached syntax trees, a million nodes, before the following tests."""
     yield
     for cached in (_by_class, tree, source):
         cached.cache_clear()
@@ -496,7 +496,7 @@ def _unit_test_of(name: str) -> str:
 
 
 def test_tests_of_the_broker_need_no_tests_of_others() -> None:
-    """They run with the broker's package, their own folder and what supports all."""
+    """Tests of the broker may import the broker's package, their own folder and ``tests.support``."""
     own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
     wrong = [
         f"{file_name}: {module}"

@@ -254,7 +254,7 @@ AS_PEOPLE_HAVE_THEM: Final = {
 
 @pytest.mark.parametrize("line", AS_PEOPLE_HAVE_THEM)
 def test_an_error_in_the_words_of_a_client_is_found(line: str) -> None:
-    """So it is by `txnsim explain`; the site's search has the page's words."""
+    """``txnsim explain`` finds it as well; the site's search has the page's words."""
     titles = [section.title for section in find_sections(line, read_sections(PAGE)).sections]
     assert titles[0] == AS_PEOPLE_HAVE_THEM[line]
     assert len(titles) <= 2

@@ -333,7 +333,7 @@ class RuleCampaign:
 
 
 def _file_of(test_id: str) -> str:
-    """The file of cases that a play is of; of another test, its own file."""
+    """The file of cases of a play; the test's own file for another test."""
     path, _, parameters = test_id.partition("[")
     return parameters.rpartition("/")[0] if path.startswith(CASES) else path.partition("::")[0]
 

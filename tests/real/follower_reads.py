@@ -184,7 +184,7 @@ async def _ask(
 
 
 def _told(response: Any) -> Answers | str:
-    """What one partition's row says, and how many bytes of records it has."""
+    """The fields of a partition in the answer, with the number of bytes of its records."""
     if not response.responses:
         return "nothing"
     (topic,) = response.responses

@@ -73,7 +73,7 @@ def aiokafka(release: str) -> list[str]:
 
 
 def kafka_python(release: str) -> list[str]:
-    """On two brokers, of which the second one leads the topic."""
+    """Run the report on two brokers, of which the second one leads the topic."""
     with ApacheKafka(brokers=2, version=release, properties=INTERNAL_ON_ONE) as kafka:
         _run_tool(kafka, *TOPIC, "--replica-assignment", "2")
         hands: dict[str, Callable[[], object]] = {
@@ -161,7 +161,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the reports, and keep their output if that is wanted."""
+    """Play the reports; with ``--keep``, store their output."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.reports")
     parser.add_argument("names", nargs="*", choices=[*PLAYS, []], metavar="NAME")
     parser.add_argument("--version", default=KAFKA_VERSION, help="release of Apache Kafka")

@@ -292,7 +292,7 @@ def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
 
 
 def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
-    """What read_committed had shown of these partitions while their brokers ran."""
+    """The records that read_committed readers got while the partitions' brokers ran."""
     partitions = {
         partition.place: partition for topic in stage.topics for partition in topic.partitions
     }

@@ -138,7 +138,7 @@ def of_kafka(jmx: Jmx) -> Values:
 
 
 def _pattern(kafka: str) -> str:
-    """A partition has a bean of each kind of its own."""
+    """The pattern for a metric's beans; each partition has a bean of its own."""
     return f"{kafka},*" if kafka == KAFKAS[table.LSO_LAG] else kafka
 
 

@@ -86,7 +86,7 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
 async def test_a_printed_command_works_when_it_is_printed(
     target: ClusterUnderTest, admin: Admin, name: str, tmp_path: Path
 ) -> None:
-    """A young transaction counts, too, as readers stop at once."""
+    """A young transaction counts as well, because readers stop at it at once."""
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost", age_ms=0)
     search = ours(target, "find-hanging", "--all", "--topic", name)

@@ -33,7 +33,7 @@ class Lab:
     # Programs
 
     def environment(self) -> dict[str, str]:
-        """Of a program that is to use this cluster; ``txnsim`` is on its path, too."""
+        """The environment of a program that uses this cluster; ``txnsim`` is on its PATH."""
         return {**outside(), "TXNSIM_BOOTSTRAP": self._bootstrap}
 
     def run(

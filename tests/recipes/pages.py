@@ -43,7 +43,7 @@ def current_text(page: Path) -> str:
 
 
 def expected_text(page: Path) -> str:
-    """What it should say: the same, with the files as they are now."""
+    """The page's text with the present contents of the files that it shows."""
 
     def replace_block(match: re.Match[str]) -> str:
         return f"{match['head']}{(page.parent / match['target']).read_text('utf-8')}```"

@@ -47,7 +47,7 @@ STATES = sorted(set(TABLES) - RECORD_TABLES)
 
 
 class Query:
-    """What Spark does with a reader; its offsets travel as JSON."""
+    """Calls a reader as Spark does; offsets pass through JSON."""
 
     def __init__(self, path: Path, name: str, **options: str) -> None:
         source = KafkaLogDataSource(

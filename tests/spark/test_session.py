@@ -120,7 +120,7 @@ class Recorded:
 
 
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no session whose settings of Hadoop could be asked for."""
+    """Without Java there is no session that has Hadoop's settings."""
     monkeypatch.setattr("txnsim_spark.stores.settings.settings_of", lambda _spark: None)
 
 
@@ -240,7 +240,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
 
 @pytest.mark.slow
 def test_nothing_is_loaded_that_starts_a_thread() -> None:
-    """A fork takes one thread along; what the others held stays held."""
+    """A fork keeps one thread; locks of the other threads would stay locked."""
     process = subprocess.run(
         [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
     )
@@ -262,7 +262,7 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
-    """What the JVM has as the session of this thread."""
+    """Set the session that the JVM keeps for this thread."""
     jvm_value = object()
     named_session = MagicMock()
     named_session.getActiveSession.return_value.get.return_value = jvm_value

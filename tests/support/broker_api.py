@@ -69,7 +69,7 @@ class Api:
         )
 
     async def ask(self, api: str, version: int, **values: Any) -> Any:
-        """What the client would read: the answer, encoded and decoded again."""
+        """The answer as the client decodes it."""
         request = self.request(api, version, **values)
         return read_back(request, await HANDLERS[request.api_key].handle(request))
 

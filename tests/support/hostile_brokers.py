@@ -70,7 +70,7 @@ def know_nothing(connection: socket.socket, _port: int) -> None:
 
 
 def have_nothing(connection: socket.socket, port: int) -> None:
-    """A cluster of this broker that has no topic; each other answer is empty."""
+    """Answer Metadata with this broker and no topic, and all other requests empty."""
     for api_key, version, correlation_id in _requests(connection):
         connection.sendall(_answer(api_key, version, correlation_id, _facts(api_key, port, ())))
 

@@ -143,7 +143,7 @@ OTHERWISE: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def alerts(ours: str) -> str:
-    """Those alerts of ``alerts.yml`` for which Kafka has the metrics."""
+    """The alerts of ``alerts.yml`` for which Kafka has the metrics."""
     names = {metric.name: exported_name(metric) for metric in METRICS}
     groups, missing = [], []
     for group in yaml.safe_load(ours)["groups"]:

@@ -125,7 +125,7 @@ class NamedListenerClient:
         *,
         sequence: int = 0,
     ) -> ErrorCode:
-        """One transactional record to the first partition of orders; the partition's error."""
+        """Produce a transactional record to the first partition of orders; return the error."""
         producer_id, epoch = identity
         records = batch(
             producer_id=producer_id,

@@ -159,7 +159,7 @@ class Node:
 
 
 class ReplicaBench:
-    """Three brokers that replicate ``TP``; also ``env.Network`` for those who only ask."""
+    """Three brokers that replicate ``TP``; the bench is also their ``env.Network``."""
 
     def __init__(
         self,

@@ -359,7 +359,7 @@ class LineWalk:
 
 
 def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
-    """Lines with our core's answers. A walk ends where Kafka has a null pointer."""
+    """Lines with our answers. A walk ends where Kafka would throw a NullPointerException."""
     answered_lines = []
     player = Player()
     for seed in seeds:

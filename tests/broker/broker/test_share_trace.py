@@ -25,7 +25,7 @@ def share_events(cluster: VirtualCluster) -> list[Event]:
 
 
 def brief(event: Event) -> tuple[Any, ...]:
-    """An event in short: kind, start offset, next offset, members with their records, other fields."""
+    """Kind, start offset, next offset, held records and other fields of an event."""
     data = dict(event.d)
     event_fields = {
         name: value for name, value in data.items() if name not in (*NOW, "group", "tp")

@@ -509,7 +509,7 @@ def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
 def _made_meanwhile(
     other_name: str,
 ) -> tuple[Metadata, TopicImage | Rejection, list[TopicImage | Rejection]]:
-    """Create a topic after the first slice of a thousand others; return the results of both."""
+    """Create a topic after the first slice of a thousand others; the metadata and all results."""
     metadata_core = metadata()
 
     async def main(

@@ -184,7 +184,7 @@ async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
 
 
 async def test_without_two_phase_commit_its_time_runs_out_as_any_other_s() -> None:
-    """Without two-phase commit a kept transaction is aborted at its timeout, with the next epoch."""
+    """Without two-phase commit a kept transaction is aborted at its timeout."""
     async with client_of_kept(brokers=1) as client:
         first = await written(client, two_phase=False)
         second = await kept(client, two_phase=False)

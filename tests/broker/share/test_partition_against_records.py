@@ -241,7 +241,7 @@ class Walk:
             self.sent(answer, moved)
 
     def reaches(self, first_offset: int) -> bool:
-        """Whether a batch begins at or below the offset, or the offset is below the start offset."""
+        """Whether a batch begins at or below the offset, or the start offset is above it."""
         return first_offset < self.start or any(
             offset <= first_offset for offset, _ in self.shown(with_old=True)
         )
@@ -349,7 +349,7 @@ class Walk:
         *,
         is_transition: bool = True,
     ) -> None:
-        """Draw whether a write reaches the share coordinator, and note the records that it changes."""
+        """Draw whether the share coordinator takes a write, and note the changed records."""
         assert not isinstance(write, Rejection)
         if write is None:
             assert not moved

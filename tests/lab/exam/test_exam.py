@@ -192,7 +192,7 @@ def test_a_result_is_known_by_situation_and_level() -> None:
 
 
 async def test_what_a_driver_has_started_ends_with_it() -> None:
-    """Also where the driver itself has ended, and its child keeps its pipe open."""
+    """This holds also if the driver has ended and its child keeps the pipe open."""
     program = (
         "import subprocess, sys; print(subprocess.Popen("
         "[sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)"

@@ -143,7 +143,7 @@ async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
 
 
 def _transactions(tracer: Tracer, numbers: range) -> None:
-    """Transactions of two ids, each of which leaves one open on the partition."""
+    """Run transactions of two ids; each id leaves a transaction open on the partition."""
     log, coordinator = "broker/1/log/t-0", "broker/1/txn/7"
     for number in numbers:
         pid = number % 2
@@ -364,7 +364,7 @@ async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
 
 
 def test_every_other_operation_has_a_reason() -> None:
-    """And no path of a proxy's own is taken by one of them."""
+    """No unsupported operation has the path of one of the proxy's own operations."""
     known_operations = ProxyApi.every_operation()
     missing = [operation for operation in app.OPERATIONS if operation not in known_operations]
     assert len(missing) > 20

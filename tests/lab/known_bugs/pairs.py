@@ -132,7 +132,7 @@ def _subject_of_name(subject: str) -> str:
 
 
 def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
-    """What goes on for a while: transactions by what they have touched, faults, outages."""
+    """The lasting states of a run: open transactions with their subjects, faults, outages."""
     end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
     touched: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}

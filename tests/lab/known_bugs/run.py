@@ -79,7 +79,7 @@ def switches() -> tuple[str, ...]:
 
 @contextmanager
 def bug_in(*mutation_names: str) -> Iterator[None]:
-    """The code with mutations; as it is for a switch, which is in the plan."""
+    """Apply the mutations among the bugs; a switch is in the plan instead."""
     with ExitStack() as stack:
         for mutation in [
             MUTATIONS[mutation_name]
@@ -250,7 +250,7 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> Non
 
 
 def finds_again(answer: Answer) -> bool:
-    """Whether its seed still finds it, with the draws and judges of today."""
+    """Whether the recorded seed still finds the bug, with the present draws and judges."""
     plan = draw(answer.seeds - 1)
     sound = play(plan, cpu_s=SEED_S)
     with bug_in(answer.bug):
@@ -276,7 +276,7 @@ def answers() -> list[Answer]:
 
 
 def main() -> None:
-    """Ask what was not asked yet; or print what was."""
+    """Examine the bugs that have no answer yet, or print the stored answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--cpu", type=float, default=CPU_S, help="seconds of processor time per bug"

@@ -16,7 +16,7 @@ from txnsim_lab.simulation.play import play
 
 
 def as_4_2(_seed: int) -> Plan:
-    """Healthy; its commit waits for a leader and then for a marker."""
+    """A healthy plan whose commit waits for a leader and then for a marker."""
     return leaderless_plan(as_version="4.2")
 
 

@@ -499,7 +499,7 @@ async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
 async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners(
     cluster: ProxiedCluster,
 ) -> None:
-    """Each is a listener: 20,000 brokers of a Metadata would be as many."""
+    """The proxy opens a listener per broker, so it limits their number."""
     late = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
         await late._learn_late(

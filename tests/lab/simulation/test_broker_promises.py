@@ -416,7 +416,7 @@ def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
 
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
-    """As if the marker at 3 had been forgotten when it was not replicated yet."""
+    """A bug: the log forgets the marker at 3 before it is replicated."""
     lower_the_watermark(cluster)
     follower = next(
         broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
@@ -434,7 +434,7 @@ def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualClust
 
 
 def lower_the_watermark(cluster: VirtualCluster) -> None:
-    """A new leader begins with the high watermark that it knows. It may be lower."""
+    """Lower the high watermark, as a new leader may do that knows a lower one."""
     assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
     for broker in cluster.sim.brokers.values():
         broker.replicas.hosted[PLACE].high_watermark = 3

@@ -114,7 +114,7 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
 
 
 def with_a_marker(*, plus: int, often: bool) -> Plan:
-    """Somebody writes a marker by hand, in some epoch, and commits a transaction then."""
+    """A plan in which an operator writes a marker by hand, and then commits a transaction."""
     epoch = {"told": "producer_epoch", "of": "own-id"}
     identity_fields = {
         "producer_id": {"told": "producer_id", "of": "own-id"},

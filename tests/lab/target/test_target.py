@@ -754,7 +754,7 @@ for word in "$@"; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; do
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on its path but what a test puts there."""
+    """A PATH with the commands that the test puts there, and no others."""
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")

@@ -93,7 +93,6 @@ def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None
 
 
 def test_a_transaction_of_an_application_begins_with_its_first_request_after_the_last_end() -> None:
-    """The application box was of a transaction that only the coordinator had (lesson L3)."""
     ended = (*PRODUCED, asked(2, "commit"), result(2))
     view = applications(*ended).view_of("app")
     assert view is not None

@@ -162,7 +162,7 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
 
 
 async def hang(client: Cluster, partition: TopicPartition) -> None:
-    """Open a transaction that no coordinator knows; it may have another leader by now."""
+    """Open a transaction that no coordinator knows; retry if the partition's leader changes."""
     client.forget_leader(partition.topic)
     error, _ = await produce_without_adding(
         Admin(client), partition, "ghost", age_ms=3_600_000, version=11
@@ -271,7 +271,7 @@ def configure(cluster: VirtualCluster) -> None:
 
 
 def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
-    """The metadata, without what is another for each life of a broker."""
+    """The metadata without the fields that change with each start of a broker."""
     return {
         "brokers": list(image.brokers),
         "features": image.features,
@@ -295,7 +295,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
 
 
 async def go_on(client: Cluster, seen_before: ClientView) -> None:
-    """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
+    """Fence the open transactions and repair the hanging ones; then no reader is held back."""
     admin = Admin(client)
     for transactional_id in NAMES:
         async with Producer(client, transactional_id=transactional_id) as producer:
@@ -352,7 +352,7 @@ def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -
 def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     tmp_path: Path,
 ) -> None:
-    """A transaction that lives was called hanging: no event had told of it."""
+    """The trace must have an event about each live transaction that was loaded."""
     orders = PARTITIONS[0]
 
     async def write_disks(cluster: VirtualCluster) -> tuple[list[Path], int]:

@@ -140,7 +140,7 @@ def delegation_tokens(player: FramePlayer) -> None:
 
 
 def client_quotas(player: FramePlayer) -> None:
-    """Set, described by every kind of filter, removed; and what can't be set."""
+    """Client quotas are set, described by every kind of filter, and removed; bad ones are refused."""
     user, client = ("user", player.full_name("u")), ("client-id", player.full_name("c"))
     address = ("ip", "192.0.2.1")
     rate = ("producer_byte_rate", 1024.0)

@@ -57,7 +57,7 @@ def no_marker_since(_since_ms: int) -> PartitionMarkers:
 
 
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
-    """One partition of coordinators, with this entry, or with none."""
+    """The logs of a coordinator that has this entry, or no entry."""
     entries = [] if newest is None else [CoordinatorEntry(newest=newest, decision=decision)]
     return coordinators_of(entries, forgotten={}, partitions_on_disk=[0])
 

@@ -77,7 +77,7 @@ ONE_AFTER_THE_OTHER: Final = [
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """A log directory, and the rows that Spark read from it."""
+    """A log directory, and all rows of its copy."""
 
     logs: Path
     rows: Sequence[Row]

@@ -488,7 +488,7 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
 
 
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
-    """A broker knows them and reads on; here they are passed over."""
+    """A broker reads old messages; this walk passes over them."""
     broker_dir(tmp_path, is_clean=False)
     old_batch = old_message(1, offset=1)
     path = segment(tmp_path / "orders-0", [plain()])

@@ -72,7 +72,7 @@ def _segment_gone(replica: Path) -> None:
 
 
 def _outside(replica: Path) -> None:
-    """A batch of a transaction that is open, without the flag."""
+    """Clear the transactional flag of a batch in an open transaction."""
     log = replica / f"{BEGIN}.log"
     file_bytes = bytearray(log.read_bytes())
     file_bytes[sum(map(len, batches_of(log)[:14])) + 22] &= ~0x10

@@ -171,7 +171,7 @@ def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Counting(NativeStore):
-    """A store without a server; its bytes tell where they are from."""
+    """A store without a server, each of whose bytes follows from its position."""
 
     def __init__(self) -> None:
         super().__init__({})

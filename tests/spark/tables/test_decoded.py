@@ -23,7 +23,7 @@ from txnsim_spark.tables.rows import TableJob
 def looked_into(
     path: Path, *, producers: frozenset[int] | None = None, **options: str
 ) -> tuple[list[int], list[SegmentDamage]]:
-    """Offsets of all records, and what could not be decoded."""
+    """The offsets of all records, and the complaints of the decoder."""
     (only,) = segments_of(replicas_in([path])[0])
     damages: list[SegmentDamage] = []
     job = TableJob(

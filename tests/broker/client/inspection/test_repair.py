@@ -92,7 +92,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
 
 
 class Beforehand(Admin):
-    """An admin client that calls a function of the test right before it sends a marker."""
+    """An admin client whose abort can be refused or lost, as the test sets it."""
 
     refusal: ClientError | None = None
     is_lost = False

@@ -32,7 +32,7 @@ Step = Callable[[GroupBench], Awaitable[Any]]
 
 
 async def members(group_bench: GroupBench, count: int) -> None:
-    """Members of a group of the consumer protocol; every second one subscribes to one more topic."""
+    """Members of a consumer group; every second member subscribes to one more topic."""
     for member_number in range(count):
         topics = ("orders", f"t{member_number % 2}")
         joined = await group_bench.consume(f"m{member_number}", topic_names=topics)

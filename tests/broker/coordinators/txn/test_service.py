@@ -61,7 +61,7 @@ INVALID_STATE = ErrorCode.invalid_txn_state
 
 
 async def ongoing() -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
-    """Begin a transaction with a partition; return its producer's identity."""
+    """A coordinator with an open transaction of one partition, and the identity of its producer."""
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)

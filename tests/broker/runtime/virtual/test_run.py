@@ -242,7 +242,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 
 
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
-    """Time, timers and chance belong to each thread; the run is the same as without the other loop."""
+    """Each thread has its own time, timers and chance; the other loop does not change the run."""
     alone = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []

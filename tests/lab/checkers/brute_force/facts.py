@@ -79,7 +79,7 @@ def is_acknowledged(lines: Lines, label: str | None) -> bool:
 
 
 def cannot_have_committed(lines: Lines, label: str | None) -> bool:
-    """Whether it was to end, and each commit that was asked for was refused."""
+    """Whether the transaction's end was requested, and each requested commit was refused."""
     known_ends = ends(lines, label)
     return bool(known_ends) and all(
         not end.commit or end.outcome is FAILED for _, end in known_ends
@@ -97,7 +97,7 @@ def is_committed(lines: Lines, label: str | None) -> bool:
 
 
 def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: str | None) -> bool:
-    """Whether a record that was given is of a transaction."""
+    """Whether a delivered record belongs to a transaction."""
     return any(
         writer.transaction == label for writer in writers(lines, topic_partition, record.value)
     )
@@ -117,7 +117,7 @@ def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[t
 
 
 def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
-    """The records that they got, but for tombstones, which have no name."""
+    """The records that read_committed readers got, without tombstones, which have no name."""
     return [
         (index, read.place, record)
         for index, read in reads(lines)

@@ -95,7 +95,7 @@ def _began(lines: Lines, label: str) -> int:
 def _is_young(
     lines: Lines, label: str, index: int, *, told_by: tuple[type[Initialised | Described], ...]
 ) -> bool:
-    """Whether its timeout, as it was told last, has not passed."""
+    """Whether the transaction's timeout, by the last observation of it, has not passed."""
     timeouts_ms = [
         observation.timeout_ms
         for observation in lines[:index]
@@ -109,7 +109,7 @@ def _is_young(
 
 
 def _took_part(lines: Lines, label: str, index: int) -> bool:
-    """Whether an addition was acknowledged; where there is none, anything."""
+    """Whether an addition of partitions was acknowledged, or any request if none was an addition."""
     earlier = [answer for number, answer in _answers(lines, label) if number < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]
     return any(answer.outcome is OK for answer in added or earlier)
@@ -170,7 +170,7 @@ def _may_fence(init: Initialised) -> bool:
 
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
-    """Whether the last who initialised the id before the transaction is its producer."""
+    """Whether the transaction's producer was the last to initialise the id before the transaction."""
     overtaken = _overtaken_inits(lines, label)
     inits_before = [
         init
@@ -198,7 +198,7 @@ def _is_under_way(lines: Lines, number: int, index: int) -> bool:
 
 
 def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
-    """Whether another client has initialised the id, or aborted something, or may have."""
+    """Whether another client has, or may have, initialised the id or aborted a transaction."""
     for number, init in _initialisations(lines, label):
         if _may_fence(init):
             if _began(lines, label) < number < index or _is_under_way(lines, number, index):

@@ -163,7 +163,7 @@ def _undisputed_records(
 
 
 def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Whose last write to a key comes before another's last write to it."""
+    """Pairs: a transaction whose last write to a key precedes that of the other transaction."""
     versions = [
         (topic_partition, wrote.key, wrote.transaction, offset)
         for topic_partition, offset, wrote in _placed_records(lines)
@@ -187,7 +187,7 @@ def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
 
 
 def _follows(lines: Lines, own: list[str]) -> set[Pair]:
-    """Which of the transactions of one id has a record before one of another."""
+    """Pairs of transactions of one id: the first one has a record before one of the second."""
     records = [
         (topic_partition, wrote.transaction, offset)
         for topic_partition, offset, wrote in _placed_records(lines)
@@ -203,7 +203,7 @@ def _follows(lines: Lines, own: list[str]) -> set[Pair]:
 
 
 def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Whose record another was given by a read that is a part of it."""
+    """Pairs: a transaction, and one that read a record of it."""
     pairs = set()
     for _, read in reads(lines):
         for record in read.records:

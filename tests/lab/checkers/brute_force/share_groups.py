@@ -57,7 +57,7 @@ def _is_after(later: ShareFetched, earlier: ShareFetched | ShareAcknowledged) ->
 
 
 def aborted_delivery(lines: Lines) -> bool:
-    """A record that can't have been committed, to a group that is isolated."""
+    """Whether a read_committed group got a record that can't have been committed."""
     for _, fetch, record in _given_records(lines):
         wrote = writers(lines, fetch.place, record.value)
         if (
@@ -151,7 +151,7 @@ def never_delivered(lines: Lines) -> bool:
 
 
 def starving_group(lines: Lines) -> bool:
-    """The last answers were empty for too long, and a committed record waits."""
+    """Whether a group's last answers are empty for too long while a committed record waits."""
     for group in _of_groups(lines):
         fetches = [
             (fetch_index, fetch)
@@ -185,7 +185,7 @@ def _of_groups(lines: Lines) -> list[ShareFetched]:
 
 
 def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
-    """Committed records that a group was not given, with the line that shows the commit."""
+    """Committed records that a group did not get, with the line that shows the commit."""
     starts = [
         read.log_start_offset
         for _, read in every(lines, Read)

@@ -52,7 +52,7 @@ class Told:
 
 @pytest.fixture
 def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
-    """Stories are not told, but come to what is declared."""
+    """Replace the playing of stories: each run has its declared result at once."""
     recorded = Told()
 
     def run_in_virtual_time(
@@ -594,7 +594,7 @@ WORLD = SCENARIO.runs["V-"]
 
 
 def result(**changes: Any) -> RunResult:
-    """An armed run in V- that came to what was declared."""
+    """The result of an armed run in V- that has the declared verdict."""
     usual_fields: dict[str, Any] = {
         "scenario": "late",
         "anomaly": "Z01",

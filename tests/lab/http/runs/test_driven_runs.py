@@ -146,7 +146,6 @@ async def test_one_run_and_one_take_are_driven() -> None:
 
 @pytest.mark.costly
 def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
-    """The server's set-up, which waits for the first line, came after the helper's own."""
     program = (
         "from txnsim.cli.event_log import set_up_logs; set_up_logs()\n"
         "from txnsim_lab.scenario import driven_run\n"

@@ -258,7 +258,7 @@ def an_order(**fields: object) -> Order:
 
 
 async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[State]:
-    """What a process tells: of each message the last answer, and the failures before it."""
+    """The answers of a process: the last one to each message, and the failures before it."""
     child = await asyncio.to_thread(fork_server.begin)
     states = []
     try:

@@ -513,7 +513,7 @@ both = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
-    """Told with two members of one group, which reads the two partitions of ``in``."""
+    """Play steps with two members of one group, which reads the two partitions of ``in``."""
     part = {"plays": "member", "group": "g", "group-protocol": protocol, **fields}
     actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
     settings = {"group.initial.rebalance.delay.ms": 0}
@@ -778,7 +778,7 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
 
 
 def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
-    """The record may be found by the next coordinator, so it is no refusal."""
+    """The next coordinator may find the record in its log, so the answer is no refusal."""
     moved = [
         *FIRST[:4],
         {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},

@@ -145,7 +145,7 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
 
 
 def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
-    """A mistake in a lesson's file is told with its line and its field."""
+    """Check that the error about a lesson's file names the line and the field."""
     path = Path(find("z01")[0]).parent / "lessons" / file_name
     file_text = path.read_text("utf-8")
     assert right in file_text
