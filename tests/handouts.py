@@ -143,7 +143,7 @@ def picture(name: str) -> str:
 
 
 def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
-    """What learners make themselves, by how many steps it takes."""
+    """The exercises of learners, sorted by the number of steps."""
     exercises = []
     for chosen_lesson in chosen_lessons:
         for lesson_part in chosen_lesson.parts:

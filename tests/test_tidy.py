@@ -496,7 +496,7 @@ def _unit_test_of(name: str) -> str:
 
 
 def test_tests_of_the_broker_need_no_tests_of_others() -> None:
-    """Tests of the broker may import the broker's package, their own folder and ``tests.support``."""
+    """These tests import the broker's package, their own folder and ``tests.support``."""
     own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
     wrong = [
         f"{file_name}: {module}"

@@ -56,7 +56,7 @@ class RecordingLogger(logging.Logger):
 
 
 def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
-    """The run's addresses are in memory; a stranger that listens at their ports is spared."""
+    """The run's addresses exist only in memory; real listeners get no connection."""
     log = RecordingLogger("librdkafka")
 
     async def main(kafka: AsyncSimulatedKafka) -> None:

@@ -22,7 +22,7 @@ Answer = str | Callable[[], str]
 
 
 class Learner:
-    """Answers what a lesson asks, one after the other; some answers are deeds first."""
+    """A learner who gives the lesson's answers in order, some of them after an action."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -48,7 +48,7 @@ class Learner:
 
     @property
     def addresses(self) -> tuple[str, str]:
-        """Those of the cluster and of its page, as the lesson has said them."""
+        """The addresses of the cluster and of its page, as the lesson prints them."""
         match = re.search(r"bootstrap\.servers=(\S+)\nIts page: +(http\S+)/#", self.read())
         assert match is not None, self.output
         return match[1], match[2]

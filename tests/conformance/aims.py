@@ -36,7 +36,7 @@ class Aim:
         self._choices = choices
 
     def producer_in(self, state: str) -> Producer:
-        """A producer in that state, if it can be brought there."""
+        """A producer in a state, if the stage can bring one there."""
         producers = [
             producer for producer in self._stage.world.producers if producer.timeout_ms == LONG_MS
         ]

@@ -88,7 +88,7 @@ def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
 
 
 def alter_topic(topic: str, name: str, config_value: str | None) -> Operation:
-    """Set a config of a topic, or let it go."""
+    """A request that sets a config of a topic, or deletes it."""
     return _alter(2, topic, name, config_value)
 
 

@@ -81,7 +81,7 @@ def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
 
 
 def _codes(answer: Any) -> Iterator[str]:
-    """The error codes in an answer, or what came instead of one."""
+    """The error codes of an answer, or the reason why there is no answer."""
     match answer:
         case dict():
             for value in answer.values():

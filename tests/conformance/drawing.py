@@ -91,7 +91,7 @@ class Drawer:
         return Drawn(RIGHT, own_identity, Pid(own_identity.pid))
 
     def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
-        """The new protocol at level 0 leaves the transactional id stuck for good: seldom."""
+        """Draw whether to use the new protocol; rarely at level 0, where the id gets stuck."""
         if flow is not None:
             return flow.startswith("new")
         if self._level == 0:
@@ -137,7 +137,7 @@ class Drawer:
         return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
     def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
-        """As brokers ask, in batches: v4 and v5, to verify or to add."""
+        """An AddPartitionsToTxn request of a broker (v4 and v5), to verify or to add."""
         drawn = self.identity(producer)
         version = self._choices.between(4, 5)
         verify = self._level == 0 or self._choices.rarely(2)
@@ -201,7 +201,7 @@ class Drawer:
         return _operation_of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
 
     def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
-        """Positions of a group without members, which become valid with the commit."""
+        """A TxnOffsetCommit request for a group without members."""
         drawn = self.identity(producer)
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if new else (0, 4))
@@ -236,7 +236,7 @@ class Drawer:
         right: Identity | None = None,
         topic_partition: Place | None = None,
     ) -> Operation:
-        """Transactional records; from v12 on a Produce adds its partition itself."""
+        """A transactional Produce request; from v12 on it adds its partition itself."""
         drawn = self.identity(producer, right=right)
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if new else (3, 11))
@@ -378,7 +378,7 @@ def _right(producer: Producer) -> Drawn:
 
 
 def plain_init(producer: Producer) -> Operation:
-    """An identity, as a starting client or ``fenceProducers`` asks for it."""
+    """An InitProducerId request of a starting client, or of ``fenceProducers``."""
     values = {"transactional_id": producer.name, "transaction_timeout": producer.timeout_ms}
     return _operation_of("InitProducerId", 4, "plain", RIGHT, values, producer)
 

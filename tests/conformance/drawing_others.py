@@ -74,7 +74,7 @@ class OthersDrawer:
         return _markers(version, f"v{version}", mode, markers)
 
     def describe_producers(self) -> Operation:
-        """Of one partition, or of one that is not there."""
+        """A DescribeProducers request for a partition, sometimes for a missing one."""
         topic, index = self._choose_partition()
         is_known = not self._choices.rarely(20)
         indexes = [index if is_known else MISSING_PARTITION]

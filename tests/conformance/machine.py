@@ -114,7 +114,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=transactions, producer=producers, data=st.data())
     def transaction(self, producer: Producer, data: st.DataObject) -> Any:
-        """As clients do it: partitions are added, by a request or by the first Produce."""
+        """Begin a transaction as a client: add partitions, by a request or by the first Produce."""
         if producer.timeout_ms == SHORT_MS:
             return self._overdue(producer, Choices(data))
         if producer.state == ABSENT:
@@ -130,7 +130,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=producers, data=st.data())
     def time_out(self, data: st.DataObject) -> Any:
-        """Added, written, and never ended: until the coordinator ends it."""
+        """Let a transaction with records time out."""
         choices = Choices(data)
         short_lived = [
             producer for producer in self._world.producers if producer.timeout_ms == SHORT_MS
@@ -270,7 +270,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=producers, data=st.data())
     def positions_of_a_group(self, producer: Producer, data: st.DataObject) -> None:
-        """As a client that consumes, transforms and produces: added, then committed."""
+        """Add a group to the transaction and commit positions, as a transforming client does."""
         drawer = self._drawer(data)
         steps = Choices(data).pick(("both", "add", "commit"))
         if steps != "commit":
@@ -330,7 +330,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
-        """Ask what is open on a partition, or what the coordinator describes or lists."""
+        """Describe the producers of a partition, or describe or list transactions."""
         others_drawer = self._others_drawer(data)
         kinds = (
             others_drawer.describe_producers,
@@ -359,7 +359,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def change(self, data: st.DataObject) -> None:
-        """Something about the cluster; mostly only a look at a transactional id."""
+        """Change the cluster; mostly only describe a transactional id."""
         choices = Choices(data)
         kind = choices.some(
             *(("look", 25), ("level", 18), ("delete records", 14), ("topic config", 16)),

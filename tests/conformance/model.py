@@ -75,7 +75,7 @@ class Producer:
         self._sequences[identity, topic_partition] = next_sequence
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, and so is what its partitions knew of the producer."""
+        """Forget the sequences of the partitions of a deleted topic."""
         self._sequences = {
             (identity, topic_partition): sequence
             for (identity, topic_partition), sequence in self._sequences.items()
@@ -96,7 +96,7 @@ class Producer:
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """A transaction that was opened: by whom, as whom, where first."""
+    """An opened transaction: its producer, the producer's identity, its first partition."""
 
     producer: Producer
     identity: Identity

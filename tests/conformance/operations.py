@@ -20,7 +20,7 @@ FOREIGN: int = 100_000
 
 
 class Pid(msgspec.Struct, frozen=True):
-    """The n-th producer id that was handed out, or one beyond all of them."""
+    """Stands for the n-th producer id that a broker gave out, or for an unknown one."""
 
     number: int
     shift: int = 0
@@ -43,7 +43,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request and what the player wants to know about it."""
+    """A request, with the player's notes about it."""
 
     api: str
     version: int

@@ -210,7 +210,7 @@ def setups() -> tuple[tuple[int, ClusterSetup], ...]:
 
 
 def play_story(story: Story, address: str, transaction_version: int) -> Transcript:
-    """What the broker at that address answers to a story."""
+    """The answers of the broker at an address to a story."""
     player = FramePlayer(
         address, play_prefix=name_of(story).replace("_", "-"), level=transaction_version
     )

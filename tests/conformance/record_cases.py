@@ -75,7 +75,7 @@ Plays = dict[Place, list[Play]]
 def record_cases_chosen(
     cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
 ) -> tuple[Plays, list[str]]:
-    """Play these cases at these levels; and what went wrong."""
+    """Play these cases at these levels; return the recordings and the complaints."""
     plays: Plays = {}
     wrong: list[str] = []
     for broker_name, config in broker_configs().items():
@@ -170,7 +170,7 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
 
 
 def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording:
-    """Several answers stay, where the same is asked and both know of one in common."""
+    """Keep several recorded answers to a request if the new play got one of them."""
     if was is None or [exchange.asked for exchange in was] != [
         exchange.asked for exchange in recording_now
     ]:

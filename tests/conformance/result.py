@@ -43,7 +43,7 @@ CHANGES: Final = frozenset(
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
-    """A place of the map: what was asked when, and what came back."""
+    """A cell of the map: API, flow and state of a request, and the outcome."""
 
     level: int
     """Finalized level of ``transaction.version`` at that moment."""
@@ -56,7 +56,7 @@ class Cell(msgspec.Struct, frozen=True, order=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the two brokers parted, and what led to it."""
+    """A difference between the two brokers, with the requests that led to it."""
 
     command: str
     operation: Operation | None

@@ -184,7 +184,7 @@ def _large_request_of_the_known(talk: Talk) -> None:
 
 
 def _frame(frame: bytes, *, size: int | None = None) -> Play:
-    """Bytes instead of a request; ``size`` is what they claim to be."""
+    """A frame of bytes that are no request; ``size`` is the value of its size field."""
 
     def play(talk: Talk) -> None:
         talk.raw(frame, size=len(frame) if size is None else size)

@@ -39,7 +39,7 @@ _JOINS: Final[dict[str, Any]] = {
 
 
 def _join_until_assigned(ask: Callable[[], Any]) -> Any:
-    """The first answer to a heartbeat that joins which has partitions."""
+    """Send heartbeats that join until an answer assigns partitions; return the answer."""
     return until(
         ask,
         lambda answer: answer.assignment is not None and bool(answer.assignment.topic_partitions),
@@ -167,7 +167,7 @@ def kafka() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def simulator() -> Iterator[dict[str, str]]:
-    """A simulated one with the same properties, as a process, over TCP."""
+    """Start a simulated broker with the same properties in a process; its addresses."""
     with _config() as file, TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
         yield server.ready["security"]["bootstrap"]
 
@@ -211,7 +211,7 @@ def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
 
 
 def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
-    """What a guest sees of what it may see in part."""
+    """The answers to requests of which a guest may see a part."""
     side = GuardedBroker(addresses["SASL"])
     try:
         return {name: play(side) for name, play in HIDDEN.items()}

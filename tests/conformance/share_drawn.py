@@ -138,7 +138,7 @@ class DrawnShares:
     # Before and after
 
     def _warm_up(self) -> None:
-        """Have the topic of share states made: the first reads fail meanwhile."""
+        """Have the topic of share states created, because the first reads fail until then."""
         sharer = self._sharers[0]
         for _ in range(100):
             values = {"group_id": "warm-shares", "member_id": sharer.member_id, "rack_id": None}
@@ -530,7 +530,7 @@ class DrawnShares:
         self._follow(sharer, answer, session)
 
     def _session(self) -> None:
-        """A session epoch, a member, a topic or a partition that is not right."""
+        """A ShareFetch with a wrong session epoch, member, topic or partition."""
         chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(
             ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")

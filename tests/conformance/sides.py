@@ -53,7 +53,7 @@ class Side:
         return self._topic_ids[topic_name]
 
     def number(self, pid: int) -> int:
-        """Which of its producer ids this is; a new one is added."""
+        """The number of a producer id of this broker; a new id gets the next number."""
         if pid not in self._pids:
             self._pids.append(pid)
         return self._pids.index(pid)
@@ -91,7 +91,7 @@ class Side:
     # Until the broker has heard of a change
 
     def await_level(self, transaction_version: int) -> None:
-        """Until it says that this level of ``transaction.version`` is finalized."""
+        """Wait until the broker shows this finalized level of ``transaction.version``."""
         self.player.ask_until(
             lambda answer: _finalized_level(answer) == transaction_version,
             "ApiVersions",
@@ -126,7 +126,7 @@ class Side:
     def await_config(
         self, resource_type: int, name: str, key: str, config_value: str | None
     ) -> None:
-        """Until it shows that value; where there is None, until it shows no own value."""
+        """Wait until the broker shows this value of a config; None means no own value."""
         own = {2: 1, 4: 3}[resource_type]
         resource = {
             "resource_type": resource_type,
@@ -198,7 +198,7 @@ class Pair:
         self.both(call)
 
     def differences(self) -> list[str]:
-        """Where the answers since the last call differ, the real one's first."""
+        """The differences of the answers since the last call, the real broker's answer first."""
         differences_found = list(
             differences(self.real.player.transcript, self.ours.player.transcript)
         )

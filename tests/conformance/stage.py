@@ -280,7 +280,7 @@ class Stage:
     # Changes
 
     def await_coordinator(self, producer: Producer) -> None:
-        """Until both know the coordinator of a new transactional id."""
+        """Wait until both brokers know the coordinator of a new transactional id."""
         producer_name = producer.name
         assert producer_name is not None
         self._pair.both(lambda side: side.await_coordinator(producer_name))

@@ -35,7 +35,7 @@ REAL_PAUSE_S: Final = 2.0
 
 
 def answers(plays: Plays, names: Iterable[str] | None = None) -> list[list[Any]]:
-    """Play all of it, or what is named; the rows."""
+    """Play everything, or the named plays; return the rows of answers."""
     with plays.connected():
         plays.topic("one", 1)
         plays.topic("three", 3)

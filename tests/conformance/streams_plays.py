@@ -549,7 +549,7 @@ class Member:
             self.own = tuple(map(task_names, kinds))
 
     def beat(self, *, quiet: bool = False, **fields: Any) -> None:
-        """It reports what it has, and takes what it gets."""
+        """Send a heartbeat with the owned tasks, and take over the tasks of the answer."""
         answer = self._plays.beat(
             self._group,
             self._member,

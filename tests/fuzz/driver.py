@@ -182,7 +182,7 @@ def fuzz(
 
 
 def _options(target: Target, work_folder: Path) -> list[str]:
-    """Those of libFuzzer that are the same in each run of a target."""
+    """libFuzzer's options that are the same in each run of a target."""
     return [
         f"-artifact_prefix={work_folder / 'left'}/",
         f"-max_len={target.length_max}",
@@ -199,7 +199,7 @@ def _dictionary(work_folder: Path) -> Path:
 
 
 def replay(name: str, path: Path) -> Find | None:
-    """Play one input as it is, in this process; what it has broken, if anything."""
+    """Play one input in this process; return the broken property, or None."""
     return play_for_find(Judge(load(name)), path.read_bytes())
 
 
@@ -221,7 +221,7 @@ def _count(work_folder: Path) -> int:
 
 
 def _finds(name: str, work_folder: Path) -> list[KeptFind]:
-    """What the worker and libFuzzer have kept; doubtful ones are played again first."""
+    """The finds of the worker and of libFuzzer; doubtful ones are played again first."""
     finds: list[KeptFind] = []
     for story in sorted((work_folder / "finds").glob("*.txt")):
         kind = story.read_text().partition("\n")[0]

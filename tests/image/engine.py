@@ -107,7 +107,7 @@ class Engine:
         return f"tcp://127.0.0.1:{self._server.server_address[1]}"
 
     def variables(self) -> dict[str, str]:
-        """What the libraries read: where we are, and that no container of theirs cleans up."""
+        """Environment variables for Testcontainers: this engine's address, no clean-up."""
         return {
             "DOCKER_HOST": self.address,
             "TESTCONTAINERS_RYUK_DISABLED": "true",
@@ -199,7 +199,7 @@ class Container:
             threading.Thread(target=self._carry, args=(outer, port), daemon=True).start()
 
     def _carry(self, outer: socket.socket, port: int) -> None:
-        """What comes and goes on one connection; this thread lives in the container's network."""
+        """Copy the bytes of one connection, in a thread in the container's network."""
         with outer:
             try:
                 namespace = os.open(f"/proc/{self._inside}/ns/net", os.O_RDONLY)
@@ -279,7 +279,7 @@ class Container:
             self._listeners.popitem()[1].close()
 
     def logs(self) -> bytes:
-        """What it has printed, as one frame of Docker's stream."""
+        """The container's output, as one frame of Docker's stream."""
         return _frame(self._output.read_bytes())
 
     def describe(self) -> dict[str, Any]:
@@ -545,7 +545,7 @@ _ROUTES: Final[
 
 
 def _become(telling: int) -> None:
-    """Make what a container finds, then run its command in this process's place."""
+    """Set up the container's environment, then replace this process by its command."""
     story = json.loads(sys.stdin.buffer.read())
     with socket.socket() as any_socket:  # loopback is down in a new network
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS

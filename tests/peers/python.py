@@ -124,7 +124,7 @@ def _one_broker(target: PeerTarget, work: Path) -> Iterator[str]:
 
 
 def _sources() -> Path:
-    """The unpacked source distribution with the files that it lacks; fetched by pip on first use."""
+    """The unpacked source distribution, with files that it lacks, fetched on first use."""
     home = _PEERS / f"kafka-python-{_VERSION}"
     with hold_lock(_PEERS / "kafka-python.lock"):
         if not home.is_dir():

@@ -161,7 +161,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the reports; with ``--keep``, store their output."""
+    """Play the reports; with ``--write``, store their output."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.reports")
     parser.add_argument("names", nargs="*", choices=[*PLAYS, []], metavar="NAME")
     parser.add_argument("--version", default=KAFKA_VERSION, help="release of Apache Kafka")

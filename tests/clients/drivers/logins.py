@@ -79,7 +79,7 @@ def by_certificate(directory: Path) -> Login:
 
 @contextmanager
 def capture_log(library: str) -> Iterator[list[str]]:
-    """What a library logs meanwhile: some tell there alone why they can't connect."""
+    """The library's log lines during the block; some libraries name a refusal only there."""
     lines: list[str] = []
 
     class LineHandler(logging.Handler):

@@ -37,7 +37,7 @@ _QUORUM_COLUMNS: Final = (
 
 
 def features(shop: Shop) -> None:
-    """Levels as they are; changes are only tried, as others share the cluster."""
+    """kafka-features: levels are described, and changes only tried, as others share the cluster."""
     tool = "kafka-features"
     description = shop.tools.ask(tool, "describe")
     transaction_version = shop.transaction_version

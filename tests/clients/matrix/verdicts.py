@@ -127,7 +127,7 @@ def result(
 
 
 def _fault(results: Sequence[Result], unknown_checks: Sequence[str], output: Output) -> str:
-    """Why the program can't be trusted; empty if it can."""
+    """The reason why a program's output can't be trusted; empty if it can."""
     if output.stopped:
         return ""  # the checks that it owes say so
     if unknown_checks:

@@ -49,7 +49,7 @@ class Pipeline:
         return self.driver.positions(self.group, self.source, PARTITIONS)
 
     def until_at_least(self, targets: Mapping[int, int]) -> None:
-        """Wait until the group has gone on so far, partition by partition."""
+        """Wait until the group's position on each partition has reached its target."""
 
         def is_so() -> bool:
             positions = self.positions()
@@ -110,7 +110,7 @@ class Worker:
         self.member.end_turn()
 
     def step(self) -> int:
-        """One transaction, if there are inputs; how many it took, 0 if it was aborted."""
+        """Run a transaction, if there are inputs; return their number, or 0 if it was aborted."""
         inputs = self.member.poll(TAKE)
         if not inputs:
             return 0
@@ -217,7 +217,7 @@ def _until_moved(
 
 
 def until_shared(first_worker: Worker, second_worker: Worker) -> None:
-    """Each has some of the partitions. What is polled meanwhile is polled again later."""
+    """Wait until each worker has some partitions; records polled meanwhile come again later."""
 
     def is_shared() -> bool:
         first_worker.member.poll(1)

@@ -70,7 +70,7 @@ class Lab:
 
 
 def create_topic(driver: Driver, topic_name: str, partitions: int) -> None:
-    """Create it, and wait until every partition has a leader that clients can find."""
+    """Create a topic, and wait until every partition has a leader that clients can find."""
     driver.create_topic(topic_name, partitions)
     until(f"leaders of {topic_name}", lambda: len(driver.leaders(topic_name)) == partitions)
 

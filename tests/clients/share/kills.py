@@ -92,7 +92,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Nothing is lost, nothing came twice without leave, and each library had its part."""
+        """Whether no record was lost or wrongly repeated, and each library got records."""
         worked = all(self.delivered.get(library) for library in LIBRARIES)
         return worked and not self.lost and not self.without_leave
 
@@ -213,7 +213,7 @@ class Feed:
         assert self._producer.flush(120) == 0
 
     def stop(self) -> None:
-        """Write no more; all that was written is where it says."""
+        """Stop producing; all records are at the acknowledged offsets."""
         self._over.set()
         self._thread.join()
 

@@ -175,7 +175,7 @@ def txnsim(book: Book) -> Iterator[str]:
 
 
 def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Tell the stories of a book to the simulator: where it answers otherwise, by story."""
+    """Play the stories of a book on the simulator; the differences by story."""
     book = BOOKS[book_name]
     answers = {
         story: commands

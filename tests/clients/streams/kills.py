@@ -46,7 +46,7 @@ _FAILURES: Final = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out a plan and tell what came of it."""
+    """Carry out a plan and print the results."""
     parser = _parser()
     options = parser.parse_args(argv)
     is_real = options.target == "apache"

@@ -67,7 +67,7 @@ _PROBLEMS_TOLD: Final = 5
 
 
 class LabError(Exception):
-    """What should have come did not come in time, or is not exact."""
+    """An expected output did not come in time, or differs."""
 
 
 class Lab(ManagedResource):

@@ -95,7 +95,7 @@ def _draw_points(
 
 
 def _leaves_open(point: Point) -> bool:
-    """Whether it leaves a dead application with an open transaction."""
+    """Whether a kill at the point leaves an open transaction of a dead application."""
     return (
         point.victim is Victim.APPLICATION
         and point.fate is RequestFate.LOST

@@ -39,7 +39,7 @@ class Victim(StrEnum):
 
 
 class IdentifiedBy(StrEnum):
-    """What a rule knows the victim's transaction by: requests don't all carry the same."""
+    """The field by which a rule recognises requests of the victim's transaction."""
 
     CLIENT = "client_id"
     TRANSACTION = "transactional_id"
@@ -56,7 +56,7 @@ class StruckBroker(StrEnum):
 
 
 class RequestFate(StrEnum):
-    """What becomes of the request that was held, when an application has been killed."""
+    """The fate of the held request after an application was killed."""
 
     LOST = "it is lost"
     AT_ONCE = "it goes on at once"

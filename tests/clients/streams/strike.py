@@ -215,7 +215,7 @@ class Strike:
             )
 
     def _await_state(self) -> str:
-        """The transaction's state, once it is what the point promises."""
+        """Wait until the transaction's state is the one that the point promises; return it."""
         if not self._point.states:
             return ""
         deadline_s = time.monotonic() + _LOOKS_WITHIN_S

@@ -89,7 +89,7 @@ class _AttackerConnection(asyncio.Protocol):
         self.transport.write(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
 
     def check(self) -> int:
-        """Hold what has come against what was asked; how many answers that were."""
+        """Check the received answers against the requests; return the number of answers."""
         count = 0
         while len(self.received) >= 4:
             size_bytes = int.from_bytes(self.received[:4], "big")
@@ -185,7 +185,7 @@ class _AttackedCluster:
         self.waits_ms.clear()
 
     def end(self, *, is_judged: bool) -> None:
-        """What the neighbour has written is there, once and in order; nothing has failed."""
+        """Check that the neighbour's records are there, once and in order."""
         try:
             if is_judged:
                 values_read = self.run(values(self._client, "neighbour", partitions=1))
@@ -352,7 +352,7 @@ class _ConnectionPlayer:
         }
 
     def _wait_ms(self, share: float) -> float:
-        """So long, at most, waited this share of the neighbour's turns."""
+        """The longest wait of this share of the neighbour's turns."""
         turns = 0
         for wait_ms, count in sorted(self._by_wait.items()):
             turns += count

@@ -43,7 +43,7 @@ _COMMITTED: Final = IsolationLevel.READ_COMMITTED
 
 
 def _folder() -> Path:
-    """Below memory where the system has that: a file per input is written."""
+    """A folder in memory if the system has one, because each input writes a file."""
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory if memory.is_dir() else None))
 

@@ -150,7 +150,7 @@ def _play(fuzz_bytes: bytes) -> None:
 
 
 def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes) -> bool:
-    """A client's side of a handshake, struck; whether it was left whole."""
+    """Play a client's side of a damaged handshake; return whether the damage left it valid."""
     stop = int.from_bytes(payload[:2], "big") if kind == 1 else None
     changes = payload[2 * (kind == 1) :] if kind else b""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -232,7 +232,7 @@ def predict(page: Page, lesson_id: str, number: int) -> None:
 
 
 def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
-    """Up to the button that leads to the next part."""
+    """Play a part up to the button that leads to the next part."""
     lesson_part = lesson(lesson_id).parts[number]
     for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")

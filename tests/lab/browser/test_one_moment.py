@@ -54,7 +54,7 @@ IS_OF_NOW: Final = """() => {
 
 
 def take_samples(page: Page) -> list[dict[str, Any]]:
-    """What the page has shown since it was opened, or looked at last."""
+    """The states that the page has shown since it was opened, or since the last call."""
     samples: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
     return samples
 
@@ -149,7 +149,7 @@ def judged_state(explanation: Mapping[str, Any]) -> str:
 
 
 def explanation_of_event(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
-    """What the server says of an event; None for one that it has dropped."""
+    """The server's explanation of an event; None for a dropped event."""
     try:
         with urllib.request.urlopen(
             f"{server.http}/api/v1/explain?at={event_index}", timeout=120

@@ -342,7 +342,7 @@ def test_every_field_that_a_rule_has_is_in_the_form(
 
 
 def fill_in(page: Page, rule: dict[str, Any]) -> None:
-    """Make the form of a rule of one's own say this rule and nothing else."""
+    """Fill the form for a fault rule with this rule."""
     page.fill("#own-id", rule["id"])
     page.select_option("#own-point", rule["point"])
     for part in ("action", "then"):

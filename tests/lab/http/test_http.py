@@ -364,7 +364,7 @@ async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
 
 
 def test_every_other_operation_has_a_reason() -> None:
-    """No unsupported operation has the path of one of the proxy's own operations."""
+    """Only the cluster's view has the path of one of the proxy's own operations."""
     known_operations = ProxyApi.every_operation()
     missing = [operation for operation in app.OPERATIONS if operation not in known_operations]
     assert len(missing) > 20

@@ -162,7 +162,7 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
 
 
 async def hang(client: Cluster, partition: TopicPartition) -> None:
-    """Open a transaction that no coordinator knows; retry if the partition's leader changes."""
+    """Open a transaction that no coordinator knows, after a new look-up of the leader."""
     client.forget_leader(partition.topic)
     error, _ = await produce_without_adding(
         Admin(client), partition, "ghost", age_ms=3_600_000, version=11

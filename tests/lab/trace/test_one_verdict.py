@@ -282,7 +282,7 @@ class DrawnRun:
         return differences
 
     async def ask_operator(self, app: Cluster, judged: PartitionVerdict) -> str | None:
-        """The differences between the verdict and ``txns why``; None while ``txns why`` can't ask."""
+        """The differences between the verdict and ``txns why``; None while it gets no answer."""
         topic_name, _, index = judged.partition.rpartition("-")
         topic_partition = TopicPartition(topic_name, int(index))
         if judged.state is VerdictState.NO_LEADER or judged.wrong_data:

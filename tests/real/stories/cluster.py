@@ -140,7 +140,7 @@ def delegation_tokens(player: FramePlayer) -> None:
 
 
 def client_quotas(player: FramePlayer) -> None:
-    """Client quotas are set, described by every kind of filter, and removed; bad ones are refused."""
+    """Client quotas are set, described by each kind of filter, removed; bad ones refused."""
     user, client = ("user", player.full_name("u")), ("client-id", player.full_name("c"))
     address = ("ip", "192.0.2.1")
     rate = ("producer_byte_rate", 1024.0)

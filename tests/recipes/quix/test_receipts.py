@@ -62,7 +62,7 @@ def write(bootstrap: str, topic: str) -> None:
 
 
 def read(bootstrap: str, topic: str) -> list[str]:
-    """The values that a read_committed reader gets, up to the end of each partition."""
+    """All that read_committed shows, up to the end of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -6,7 +6,7 @@ from confluent_kafka import AcknowledgeType, ShareConsumer
 
 
 def job_worker(bootstrap: str, *, group: str, jobs: str) -> ShareConsumer:
-    """A member of the share group that acknowledges each job by its result."""
+    """A member that says of each job what became of it."""
     member = ShareConsumer(
         {
             "bootstrap.servers": bootstrap,
@@ -19,7 +19,7 @@ def job_worker(bootstrap: str, *, group: str, jobs: str) -> ShareConsumer:
 
 
 def work(member: ShareConsumer, handle: Callable[[str], None]) -> None:
-    """Poll once, handle the jobs, and commit the acknowledgements."""
+    """Handle what comes within a moment, and tell the brokers."""
     for message in member.poll(0.2):
         if message.error() is not None:
             continue  # librdkafka asks again

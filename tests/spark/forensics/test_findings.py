@@ -73,7 +73,7 @@ NOBODY = knowing()
 
 
 class Case(NamedTuple):
-    """The coordinators' knowledge, and the expected verdict on producer 7's transaction, epoch 3."""
+    """The coordinators' entries, and the expected verdict on a transaction of producer 7."""
 
     known: Coordinators
     rule: Reason

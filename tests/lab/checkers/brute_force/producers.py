@@ -109,7 +109,7 @@ def _is_young(
 
 
 def _took_part(lines: Lines, label: str, index: int) -> bool:
-    """Whether an addition of partitions was acknowledged, or any request if none was an addition."""
+    """Whether an addition was acknowledged, or any request if there was no addition."""
     earlier = [answer for number, answer in _answers(lines, label) if number < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]
     return any(answer.outcome is OK for answer in added or earlier)
@@ -170,7 +170,7 @@ def _may_fence(init: Initialised) -> bool:
 
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
-    """Whether the transaction's producer was the last to initialise the id before the transaction."""
+    """Whether the transaction's producer was the last one to initialise the id before it."""
     overtaken = _overtaken_inits(lines, label)
     inits_before = [
         init

@@ -275,7 +275,7 @@ def _timeout_ms(lines: Lines, transactional_id: str) -> int:
 
 
 def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
-    """The observations that show an id stuck at the end of the history; empty if it is not stuck."""
+    """The observations that show an id stuck at the end of the history, if it is stuck."""
     looks = [
         (look_index, look)
         for look_index, look in every(lines, Described)
