@@ -82,7 +82,7 @@ class DrawnPlay:
         self._clean_topics()
 
     def _clean_topics(self) -> None:
-        """Delete the topics that an earlier play with this seed has left."""
+        """Remove the group and the topics that an earlier play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
         (group_description,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
