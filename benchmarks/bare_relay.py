@@ -19,7 +19,7 @@ HOST: Final = "127.0.0.1"
 
 
 class RelaySide(asyncio.Protocol):
-    """One side of a connection; what comes is written to the other one."""
+    """One side of a connection; it writes the received bytes to the other side."""
 
     def __init__(self, take_data: Callable[[bytes], object]) -> None:
         """Begin without a connection; ``take_data`` gets all bytes that arrive."""
@@ -34,7 +34,7 @@ class ClientSide(RelaySide):
     """The client's side."""
 
     def __init__(self, target_port: int) -> None:
-        """A client is about to connect."""
+        """Make the side of a client that is about to connect."""
         self._early: list[bytes] = []
         super().__init__(self._early.append)
         self._target_port = target_port

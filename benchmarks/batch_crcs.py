@@ -21,7 +21,6 @@ ROUNDS = 5
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=90, help="of a batch, in bytes")
     batch_bytes = parser.parse_args().size

@@ -48,7 +48,7 @@ def file_of(code: CodeType) -> str | None:
 
 
 def counter() -> cProfile.Profile:
-    """What counts between ``enable`` and ``disable``; builtins are left out."""
+    """A profiler that counts calls between ``enable`` and ``disable``, without builtins."""
     return cProfile.Profile(subcalls=False, builtins=False)
 
 
@@ -71,21 +71,21 @@ def by_package(by_function: Mapping[str, float]) -> dict[str, float]:
 
 
 class Walker:
-    """Follows which functions are entered, in order."""
+    """Notes which functions are entered, in order."""
 
     def __init__(self) -> None:
         self._entered: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Begin to follow calls."""
+        """Begin to note calls."""
         sys.setprofile(self._note_call)
 
     def stop(self) -> None:
-        """Stop following calls."""
+        """Stop noting calls."""
         sys.setprofile(None)
 
     def walk(self, last_call: str | None = None) -> Walk:
-        """What was entered, or the part of it up to the first call of ``last_call``."""
+        """Counts of the entered functions, up to the first call of ``last_call`` if it is given."""
         end = len(self._entered) if last_call is None else self.entered().index(last_call) + 1
         calls = self._entered[:end]
         files = [file for file, _ in calls]

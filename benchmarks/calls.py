@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def exact_counts() -> dict[str, dict[str, float]]:
-    """What is kept: calls per transaction by package, and per request."""
+    """The stored counts: calls per transaction by package, and calls per request."""
     by_title = {
         f"transaction {flow}, {brokers} broker(s)": _round_by_package(
             in_virtual_time(brokers, flow)
@@ -223,7 +223,7 @@ def _run_in_virtual_time(measure: Callable[[RawProducerMaker], Awaitable[T]], br
 
 
 class CountedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted in a server under load, each per transaction."""
+    """The calls that a server under load makes per transaction."""
 
     calls_by_function: dict[str, float]
     retries: float

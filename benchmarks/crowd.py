@@ -107,7 +107,7 @@ async def _make_topics(admin: Admin, partitions: int) -> list[TopicPartition]:
 
 
 class _Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction to open."""
+    """A transaction that the crowd opens."""
 
     transactional_id: str
     partition: TopicPartition

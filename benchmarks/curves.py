@@ -41,18 +41,18 @@ _RECORDS: Final = 3_000
 
 
 class CurveServer(msgspec.Struct, frozen=True):
-    """A server of its own, with one broker."""
+    """A running ``txnsim serve`` of one broker."""
 
     pid: int
     bootstrap: str
 
     def cpu_ms(self) -> float:
-        """CPU that its process has used."""
+        """CPU time in ms that the server's process has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * 1_000 / _TICKS
 
     async def connect(self) -> RawConnection:
-        """A connection to it."""
+        """Open a connection to the server."""
         host, port = self.bootstrap.rsplit(":", 1)
         connection = RawConnection()
         await asyncio.get_running_loop().create_connection(lambda: connection, host, int(port))
@@ -82,7 +82,7 @@ def serving() -> Iterator[CurveServer]:
 
 
 def producers(server: CurveServer, count: int) -> float:
-    """A transaction of one record, of so many producers at a time."""
+    """Cost of a transaction of one record, with ``count`` producers at a time."""
     load = _generator(server).transactions(
         flow="v2", producers=count, warm_up_s=5.0, measured_s=10.0
     )
@@ -90,13 +90,13 @@ def producers(server: CurveServer, count: int) -> float:
 
 
 def open_transactions(server: CurveServer, count: int) -> float:
-    """A transaction, opened and committed, where so many are open at the same time."""
+    """Cost of opening and committing a transaction, with ``count`` open at the same time."""
     load = _generator(server).open_transactions(flow="v2", transactions=count)
     return load.server_cpu_seconds * 1_000 / count
 
 
 def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
-    """A partition of a transaction that has a record on so many."""
+    """Cost per partition of a transaction with a record on each of ``count`` partitions."""
 
     async def run() -> float:
         await _create_topics(await server.connect(), [(TOPIC, count)])
@@ -114,7 +114,7 @@ def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
 
 
 def topics(server: CurveServer, count: int) -> float:
-    """A topic, created by a request of its own, up to so many."""
+    """Cost of a topic, created by a request of its own, up to ``count`` topics."""
 
     async def run() -> float:
         connection = await server.connect()
@@ -127,7 +127,7 @@ def topics(server: CurveServer, count: int) -> float:
 
 
 def partitions(server: CurveServer, count: int) -> float:
-    """A partition, created with its topic of 1,000, up to so many."""
+    """Cost of a partition, created in topics of 1,000 partitions, up to ``count``."""
 
     async def run() -> float:
         connection = await server.connect()
@@ -140,7 +140,7 @@ def partitions(server: CurveServer, count: int) -> float:
 
 
 def connections(server: CurveServer, count: int) -> float:
-    """A connection that asks for the versions of APIs and stays, up to so many."""
+    """Cost of a connection that sends ApiVersions and stays open, up to ``count``."""
 
     async def run() -> float:
         cpu_ms_before = server.cpu_ms()
@@ -196,7 +196,7 @@ def _generator(server: CurveServer) -> Generator:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write where that is asked for."""
+    """Measure and print the curves; with ``--write``, put table and plot into the docs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves")
     parser.add_argument("--only", action="append", choices=CURVES)
     parser.add_argument("--most", type=int, default=1 << 30, help="of what grows")

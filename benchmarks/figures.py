@@ -33,7 +33,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table."""
+    """A figure of the table: its key, its unit, and its target."""
 
     key: str
     title: str
@@ -43,7 +43,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def per_second(flow: str, producers: int) -> str:
-    """Key of the transactions per second of so many producers."""
+    """Key of the transactions per second of ``producers`` producers."""
     return f"txn.{flow}.{producers}.per_second"
 
 

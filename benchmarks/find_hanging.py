@@ -38,7 +38,7 @@ _LIMIT_S: Final = 600.0
 
 
 class WrongAnswerError(Exception):
-    """A search did not name exactly what hangs."""
+    """A search did not find exactly the transactions that hang."""
 
 
 class SearchTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class SearchTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--json`` prints."""
+    """The times of the searches; ``--json`` prints it."""
 
     server: str
     partitions: int
@@ -63,7 +63,7 @@ class SearchTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; 1 when an answer was wrong."""
+    """Measure the searches; return 1 if one of them gave a wrong answer."""
     options = _parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
     with _cluster(options.server) as (bootstrap, brokers):

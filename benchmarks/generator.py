@@ -51,7 +51,7 @@ class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bulk(msgspec.Struct, frozen=True, kw_only=True):
-    """Megabytes in or out."""
+    """A measured transfer of many megabytes, produced or fetched."""
 
     topic: str
     megabytes: float
@@ -75,13 +75,13 @@ class Generator:
     def transactions(
         self, *, flow: str, producers: int, warm_up_s: float, measured_s: float
     ) -> Transactions:
-        """Transactions per second of so many producers in one flow."""
+        """Run transactions of ``producers`` producers in one flow; the rate per second."""
         options = ["--flow", flow, "--producers", str(producers)]
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
 
     def open_transactions(self, *, flow: str, transactions: int) -> OpenTransactions:
-        """Open so many transactions, then commit them all."""
+        """Open ``transactions`` transactions, then commit all of them."""
         options = ["--flow", flow, "--transactions", str(transactions)]
         return self._run("open", OpenTransactions, options)
 

@@ -55,7 +55,7 @@ _OFFSET: Final = slice(0, 8)
 
 
 def main() -> int:
-    """Measure and print; returns 1 if the answers differ."""
+    """Measure each reader, and print the figures; return 1 if the answers differ."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.java_reader")
     parser.add_argument("--records", type=int, default=RECORDS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -94,7 +94,7 @@ def main() -> int:
 def _readers(
     spark: SparkSession, directory: Path, question: str
 ) -> dict[str, Callable[[], Answer]]:
-    """Name -> asks one reader."""
+    """The function that asks each reader, by the reader's name."""
     readers = {
         "Java, one thread": lambda: ask_java(directory, question),
         "without Spark": lambda: ask_process(directory, question),
@@ -128,7 +128,7 @@ def ask_spark(spark: SparkSession, directory: Path, question: str) -> Answer:
 
 
 def ask_process(directory: Path, question: str) -> Answer:
-    """Ask as ``txnsim logs`` does without Spark: DuckDB, or processes."""
+    """Ask as ``txnsim logs`` does without Spark: by DuckDB or by worker processes."""
     from txnsim_spark.forensics.find_hanging import Search, find_hanging
     from txnsim_spark.log_database import LogDatabase
 

@@ -40,7 +40,6 @@ SPARK_COLUMNS: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_source")
     parser.add_argument("--records", type=int, default=3_000_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
-    """Now, and the CPU until now: of this session, of the broker."""
+    """The time now, and the CPU time so far of this session and of the broker."""
     ours_s = cpu_below(os.getpid(), excluded=kafka.pids)
     return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 
@@ -94,7 +93,7 @@ def _fill_topic(kafka: ApacheKafka, records: int) -> None:
 def _reads_by_name(
     spark: SparkSession, bootstrap: str, directory: str
 ) -> dict[str, Callable[[], None]]:
-    """What is read, and how; Spark's own source first."""
+    """The function that reads by each source, Spark's own Kafka source first."""
     servers = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
     readers = {SPARK_SOURCE: spark.read.format("kafka").options(**servers)}
     for table in ("fragments", "batches", "records"):

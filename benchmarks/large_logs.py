@@ -46,7 +46,7 @@ ROUNDS: Final = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan, and print a line for each."""
+    """Plan reads of half a gigabyte and of a day's log; print a line for each read."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_logs")
     parser.add_argument("--read", action="store_true", help="have Spark read the day instead")
     if parser.parse_args(arguments).read:

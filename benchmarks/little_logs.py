@@ -24,7 +24,7 @@ LOG_SCALE: Final = Scale(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print a line per command."""
+    """Measure each command, and print a line for it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.little_logs")
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args(arguments).rounds

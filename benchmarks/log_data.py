@@ -83,7 +83,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction that nobody has ended."""
+    """A transaction that no producer ended."""
 
     partition: int
     producer_id: int
@@ -103,7 +103,7 @@ class GeneratedLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def small_batches(scale: Scale) -> GeneratedLog:
-    """A log directory of transactions in small batches."""
+    """Generate a log directory of transactions in small batches."""
     text = msgspec.json.encode(scale)
     return _make_once(text + _source(log_fill), lambda directory: _make_small(directory, scale))
 
@@ -181,7 +181,7 @@ def _plan_stray_batches(scale: Scale, partition: int, batches: int, chance: rand
 def _fill_segments(
     scale: Scale, partition: int, transactions: int, stray_batches: Ints, chance: random.Random
 ) -> Iterator[bytes]:
-    """The partition's segments."""
+    """Fill a buffer with each segment of a partition, one after the other."""
     producers = scale.producers // scale.partitions
     assert producers >= 4 * log_fill.ACTIVE_SLOTS, (
         "a producer would write two transactions at a time"
@@ -224,7 +224,7 @@ def _strays_of(partition: int, stray_batches: Ints, batches: int) -> list[Stray]
 
 
 def _write_segment(folder: Path, data: bytes) -> int:
-    """A segment with its sparse index; its base offset."""
+    """Write a segment with a sparse index; return its base offset."""
     base_offset = int.from_bytes(data[:8])
     path = folder / names.Suffix.LOG.file_name(base_offset)
     path.write_bytes(data)

@@ -68,7 +68,7 @@ def marker_template() -> Any:
 
 
 def crc_tables() -> Any:
-    """What ``fill`` computes CRCs with."""
+    """The tables by which ``fill`` computes CRCs."""
     return CRC_TABLES
 
 
@@ -147,7 +147,7 @@ def fill(
 
 @njit(cache=True)
 def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
-    """Who writes next; whoever has a free slot begins a transaction."""
+    """The producer that writes next; a free slot lets a producer begin a transaction."""
     while True:
         state[CHANCE_INDEX] = (state[CHANCE_INDEX] * 1103515245 + 12345) & 0x7FFFFFFF
         slot = (state[CHANCE_INDEX] >> 16) % slots.shape[0]
@@ -165,7 +165,7 @@ def _draw_slot(state: Any, slots: Any, sequences: Any, transactions: int, batche
 def _put_batch(
     buffer: Any, position: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
 ) -> None:
-    """A batch with what differs between batches; a marker's bytes are there already."""
+    """Write the fields of a batch that differ from the template."""
     if sequence >= 0:
         buffer[position : position + template.shape[0]] = template
     _write_number(buffer, position, 8, state[OFFSET_INDEX])

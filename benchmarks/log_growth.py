@@ -43,7 +43,7 @@ _PRODUCERS_MIN: Final = 64
 
 
 class WrongAnswerError(Exception):
-    """A search did not find exactly what is there."""
+    """A search did not find exactly the generated open transactions."""
 
 
 class UnendedTransaction(msgspec.Struct, frozen=True, order=True):
@@ -60,14 +60,14 @@ class _GrowthReportSource(msgspec.Struct, frozen=True):
 
 
 class _GrowthReport(msgspec.Struct, frozen=True):
-    """What of ``--json`` is looked at."""
+    """The parts of a report's JSON that this benchmark reads."""
 
     findings: tuple[UnendedTransaction, ...]
     source: _GrowthReportSource
 
 
 class GrowthCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One log to search, as a point of a curve."""
+    """A log to search: one point of a curve."""
 
     series: str
     count: int
@@ -151,7 +151,7 @@ ALL_CASES: Final = (*GROWING_CASES, *LARGE_CASES, *INDEX_CASES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; 1 when an answer was wrong."""
+    """Measure the searches; return 1 if one of them gave a wrong answer."""
     options = _parser().parse_args(arguments)
     cases = [
         case
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _load_points() -> list[SearchPoint]:
-    """What was measured last of each case, in the order of cases."""
+    """The last measurement of each case, in the order of cases."""
     if not POINTS_FILE.exists():
         return []
     points = msgspec.json.decode(POINTS_FILE.read_bytes(), type=list[SearchPoint])
@@ -268,7 +268,7 @@ def _unended_transactions(log: GeneratedLog, brokers: int) -> Iterator[UnendedTr
 
 
 def _topic(broker: int) -> str:
-    """Each broker has partitions of its own."""
+    """The topic of a broker; each broker has a topic of its own."""
     return TOPIC if broker == 1 else f"{TOPIC}{broker}"
 
 

@@ -74,7 +74,6 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_plan")
     parser.add_argument("--most", type=int, default=SEGMENT_COUNTS[-1], help="segments")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
@@ -126,7 +125,7 @@ def _line(plan: ReadPlan) -> str:
 
 
 def make_segments(directory: Path, count: int) -> Path:
-    """A log directory of a broker that was killed, with so many segments."""
+    """A log directory of a killed broker, with this number of segments."""
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta = MetaProperties(cluster_id="benchmarks", node_id=1)

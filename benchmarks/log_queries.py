@@ -36,7 +36,6 @@ QUERIES: Final = {
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_queries")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
     parser.add_argument("--bytes", type=int, default=300_000_000, help="of the log")

@@ -42,7 +42,6 @@ class _ScaleReport(msgspec.Struct, frozen=True):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_scale")
     parser.add_argument("--most-mb", type=int, default=SIZES_MB[-1])
     parser.add_argument("--most-files", type=int, default=COUNTS[-1])

@@ -28,7 +28,6 @@ STORE_WAYS: Final[tuple[tuple[str, ...], ...]] = ((), ("--read-all",))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_stores")
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args(arguments).rounds

@@ -40,7 +40,7 @@ class Part(enum.Enum):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often everything is done."""
+    """Numbers of rounds and repetitions, and durations, of a benchmark run."""
 
     rounds: int
     starts: int

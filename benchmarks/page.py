@@ -241,7 +241,7 @@ def measure_view(
     *,
     load_source: str,
 ) -> None:
-    """One view under load: first let it grow, then look at its tasks."""
+    """Measure one view under load: let it grow, then read the times of its tasks."""
     page.evaluate("(view) => __page['store.js'].chooseView(view)", view)
     page.wait_for_timeout(FLOOD_MS)
     browser.start_tracing(page=page, categories=TRACE_CATEGORIES)
@@ -293,7 +293,7 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
     trace: Path
 
     def do_GET(self) -> None:  # the name that http.server wants
-        """A file."""
+        """Serve a file of the page, or the trace."""
         path = self.path.partition("?")[0].removeprefix("/ui/").lstrip("/") or "index.html"
         content = served_files().get(path)
         if self.path == f"/{TRACE_FILE_NAME}":
@@ -311,7 +311,7 @@ class _PageFiles(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serve_files(trace: Path) -> Iterator[str]:
-    """The address of a server of files."""
+    """Serve the page's files and a trace; the server's URL."""
     handler = type("_Files", (_PageFiles,), {"trace": trace})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -377,7 +377,7 @@ def measure_streams(rounds: int) -> dict[str, list[float]]:
 
 
 def cpu_us_with_listeners(server: RecordingServer, pages: int) -> float:
-    """CPU microseconds of the server per event that it tells, with so many listeners."""
+    """CPU microseconds of the server per sent event, with ``pages`` listeners."""
     command = [sys.executable, "-c", LISTENER_PROGRAM, server.http, str(pages)]
     listeners = subprocess.Popen(command) if pages else None
     try:
@@ -420,7 +420,7 @@ def first_picture(page: Page) -> float:
 
 
 def measure(rounds: int) -> dict[str, list[float]]:
-    """Every figure, one sample per round."""
+    """The samples of every figure, one for each round."""
     figures: dict[str, list[float]] = defaultdict(list)
     with chromium() as browser, TxnsimServer(arguments=("--ui", "--http", "0")) as server:
         for _ in range(rounds):
@@ -445,7 +445,6 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("browser", "live", "streams", "size"))

@@ -63,11 +63,11 @@ _LIMIT_S: Final = 300.0
 
 
 class WrongAnswerError(Exception):
-    """A search did not find exactly what is there."""
+    """A search did not find exactly the generated open transactions."""
 
 
 class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--json`` prints."""
+    """The figures of a run; ``--json`` prints it."""
 
     load_average: float
     """Before the run."""
@@ -134,7 +134,7 @@ def _say(text: str) -> None:
 
 
 class _Run:
-    """One run: a session, and what was measured in it."""
+    """One run: a Spark session, and the samples measured in it."""
 
     def __init__(self, small_log: GeneratedLog, large_log: GeneratedLog) -> None:
         self._small = small_log
@@ -161,7 +161,7 @@ class _Run:
             self._read_all(self._small, table, columns)  # workers are there, the JVM has compiled
 
     def stop(self) -> None:
-        """End the session."""
+        """Stop the Spark session."""
         if self._spark is not None:
             self._spark.stop()
 
@@ -174,7 +174,7 @@ class _Run:
             part()
 
     def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
-        """The search over logs of these sizes."""
+        """The costs of searches over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
         parts = [link_part(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
         searches = search_in_process([directory for directory, _ in parts], times=2)
@@ -286,7 +286,7 @@ def _segments(log: GeneratedLog, topic: str) -> list[Path]:
 
 
 def _dump_log(paths: Sequence[Path]) -> None:
-    """With the settings of kafka-run-class.sh, its output thrown away."""
+    """Run Kafka's DumpLogSegments as kafka-run-class.sh does, without its output."""
     quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     command = [
         *java_command(kafka_libs(), options=quiet),

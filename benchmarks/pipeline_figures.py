@@ -32,7 +32,7 @@ WORKER_KEY: Final = "worker"
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a figure is held to: one of three."""
+    """The bound of a figure: a least ratio, a least value or an upper limit."""
 
     ratio_min: float | None = None
     least: float | None = None
@@ -40,14 +40,14 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """For the table."""
+        """The bound as the table shows it."""
         if self.ratio_min is not None:
             return f"≥ {self.ratio_min:g}×"
         return f"≥ {self.least:g}" if self.least is not None else f"< {self.below:g}"
 
 
 class PipelineFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the table."""
+    """A figure of the table: its key, its unit, and its goals."""
 
     key: str
     title: str
@@ -153,7 +153,7 @@ def without_start(total_s: float, start_s: float) -> float:
 
 
 def rows(samples: Samples) -> list[MeasuredFigure]:
-    """One for each figure that there are samples of."""
+    """A row for each figure that has samples."""
     measured_figures = []
     for figure in FIGURES:
         if not samples.get(figure.key):

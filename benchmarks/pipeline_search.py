@@ -23,7 +23,7 @@ _LIMIT_S: Final = 560.0
 
 
 class JudgedTransaction(msgspec.Struct, frozen=True, order=True):
-    """A finding, as far as it is known beforehand."""
+    """A transaction with its verdict, without the fields that differ between runs."""
 
     partition: int
     producer_id: int
@@ -32,7 +32,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, order=True):
 
 
 class DirectorySearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The searches of one directory."""
+    """The result of all searches of one directory."""
 
     seconds: tuple[float, ...]
     worker_mb: float
@@ -41,14 +41,14 @@ class DirectorySearch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process prints."""
+    """The output of the process that searches."""
 
     session_seconds: float
     directories: tuple[DirectorySearch, ...]
 
 
 def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
-    """Search each directory so many times, one after the other, in one session."""
+    """Search each directory ``times`` times, one after the other, in one session."""
     command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
     completed = subprocess.run(
         [*command, *map(str, directories)],
@@ -61,7 +61,7 @@ def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Search and print."""
+    """Search each directory, and print the results as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_search")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("directories", nargs="+", type=Path)

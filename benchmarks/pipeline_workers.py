@@ -36,7 +36,6 @@ spark.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_workers")
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args(arguments).rounds

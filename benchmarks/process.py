@@ -84,7 +84,7 @@ def _first_commit(
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop it, with the processes that it has started."""
+    """Stop a process and its children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:

@@ -24,7 +24,7 @@ _SESSION, _USER, _SYSTEM = 3, 11, 12
 
 
 class FinishedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that has ended."""
+    """Time and memory of a command that has ended."""
 
     seconds: float
     cpu_s: float
@@ -107,7 +107,7 @@ def _processes_of_session(session: int) -> Iterator[tuple[int, str, float]]:
 
 
 def _stat(pid: int) -> tuple[str, int, float]:
-    """(name, session, seconds of CPU)."""
+    """Name, session and CPU seconds of a process."""
     name, _, values = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")
     fields = values.split()
     ticks = int(fields[_USER]) + int(fields[_SYSTEM])

@@ -59,7 +59,7 @@ class BlockingConnection:
         self.buffer = bytearray(4 << 20)
 
     def answer(self) -> int:
-        """Read one answer; its size."""
+        """Read one answer; return its size in bytes."""
         size = int.from_bytes(self._read(4), "big")
         remaining = size
         while remaining:
@@ -98,7 +98,7 @@ def fetch(version: int, offset: int, topic_id: UUID | None) -> bytes:
 
 
 def latencies(lines: dict[str, BlockingConnection], count: int) -> dict[str, list[float]]:
-    """Microseconds per Produce, in blocks by turns."""
+    """Microseconds of each Produce; the connections take turns in blocks of requests."""
     frame = produce(b"x" * 100)
     samples: dict[str, list[float]] = {name: [] for name in lines}
     for block in range(count // REQUESTS_PER_BLOCK):
@@ -128,7 +128,7 @@ def transfer_rate(count: int, send: Callable[[int], bytes], line: BlockingConnec
 
 
 async def topic_id_of(address: str) -> UUID:
-    """Make the topic, and its id."""
+    """Create the topic; return its id."""
     async with Cluster(address) as cluster:
         admin = Admin(cluster)
         await admin.create_topics([NewTopic(name=TOPIC, partitions=1, replication_factor=1)])
@@ -141,7 +141,7 @@ async def topic_id_of(address: str) -> UUID:
 def measure(
     lines: dict[str, BlockingConnection], options: argparse.Namespace, topic_id: UUID
 ) -> dict[str, Any]:
-    """All figures of one run."""
+    """Measure all connections in several rounds; the figures by name."""
     samples: dict[str, list[float]] = {name: [] for name in lines}
     for _ in range(options.rounds):
         samples = {
@@ -195,7 +195,7 @@ def bare_relay(bootstrap: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def keep_awake() -> Iterator[None]:
-    """No processor sleeps meanwhile."""
+    """Keep every processor busy with idle work, so that none of them sleeps."""
     idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
     spinners = [subprocess.Popen([sys.executable, "-c", idle]) for _ in range(os.cpu_count() or 1)]
     try:
@@ -207,7 +207,6 @@ def keep_awake() -> Iterator[None]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.proxy", description=__doc__)
     parser.add_argument("--direct", help="a broker that is there already")
     parser.add_argument("--proxy", help="the proxy in front of it")

@@ -94,10 +94,10 @@ class Checkout:
         self._brokers = brokers
 
     def prepare(self) -> None:
-        """Nothing: its source is there."""
+        """Do nothing: the checkout needs no build."""
 
     def launch(self, home: Path) -> Launch:
-        """Its brokers on free ports."""
+        """The command that starts the checkout's brokers on free ports."""
         options = ("--port", "0", "--brokers", str(self._brokers))
         source = self._tree / "sim"
         return Launch(
@@ -111,7 +111,7 @@ class Checkout:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and say whether a bound is broken."""
+    """Measure and print the figures; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quick")
     parser.add_argument("--against", metavar="REV", help="also a revision of git, in alternation")
     parser.add_argument("--rounds", type=int, default=2)

@@ -37,7 +37,7 @@ ConnectFunction = Callable[[str, int, Callable[[], asyncio.Protocol]], Awaitable
 
 
 class RequestStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One request that is ready to be sent."""
+    """A request that is encoded in advance."""
 
     broker: int
     frame: bytes
@@ -46,7 +46,7 @@ class RequestStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RawConnection(asyncio.Protocol):
-    """One request at a time; the answer is a frame without its size."""
+    """A connection that sends one request at a time, as a frame, and reads its answer."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -54,11 +54,11 @@ class RawConnection(asyncio.Protocol):
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ready."""
+        """Keep the transport."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Hand a whole answer over."""
+        """Pass on each complete answer."""
         self._data += data
         size = int.from_bytes(self._data[:4], "big") + 4
         if len(self._data) >= max(8, size) and self._waiting is not None:
@@ -67,18 +67,17 @@ class RawConnection(asyncio.Protocol):
             future.set_result(answer)
 
     async def ask(self, frame: bytes) -> bytes:
-        """Send one request; its answer."""
+        """Send one request; return its answer."""
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(frame)
         return await self._waiting
 
     async def call(self, api_key: int, api_version: int, **values: Any) -> Any:
-        """The same for values, decoded."""
+        """Send one request of these values; return its decoded answer."""
         answer = await self.ask(frame_of(api_key, api_version, **values))
         return codec.read_response(api_key, api_version, answer)[1]
 
     def close(self) -> None:
-        """Hang up."""
         self._transport.close()
 
 
@@ -104,7 +103,7 @@ class RawProducer:
         self._sequences = [0] * PARTITIONS
 
     async def open(self) -> None:
-        """Connect, find coordinators and leaders, take an identity."""
+        """Connect, find coordinators and leaders, and get a producer id."""
         host, port = self._bootstrap.split(",")[0].rsplit(":", 1)
         _, bootstrap_connection = await self._connect_to(host, int(port))
         topics = ({"name": TOPIC},)
@@ -140,12 +139,11 @@ class RawProducer:
         bootstrap_connection.close()
 
     def close(self) -> None:
-        """Hang up."""
         for connection in self._connections.values():
             connection.close()
 
     async def run(self, steps: list[RequestStep]) -> None:
-        """Send one request after the other; again after CONCURRENT_TRANSACTIONS."""
+        """Send requests one after the other; repeat a request after CONCURRENT_TRANSACTIONS."""
         for step in steps:
             connection = self._connections[step.broker]
             while True:
@@ -159,7 +157,7 @@ class RawProducer:
     # Steps
 
     def transactions(self, count: int) -> list[RequestStep]:
-        """The requests of so many transactions, one record each, the partitions in turn."""
+        """The requests of ``count`` transactions of one record each, on the partitions in turn."""
         steps: list[RequestStep] = []
         for _ in range(count):
             self._partition = (self._partition + 1) % PARTITIONS
@@ -169,7 +167,7 @@ class RawProducer:
         return steps
 
     def add(self) -> RequestStep:
-        """AddPartitionsToTxn of the old flow."""
+        """An AddPartitionsToTxn request of the protocol before transactions v2."""
         topics = ({"name": TOPIC, "partitions": (self._partition,)},)
         frame = frame_of(
             ADD_PARTITIONS,
@@ -182,7 +180,7 @@ class RawProducer:
         return RequestStep(broker=self._coordinator, frame=frame, error_position=_AT_ADD)
 
     def wide_transaction(self, partitions: int) -> list[RequestStep]:
-        """The requests of one with a record on so many partitions, in v2 with one broker."""
+        """The requests of a transaction with a record on each of ``partitions`` partitions."""
         batches = {partition: self._batch(0) for partition in range(partitions)}
         return [self._produce(VERSIONS["v2"][0], self.name, batches), self.end()]
 
@@ -193,7 +191,7 @@ class RawProducer:
         return self._produce(VERSIONS[self._flow][0], self.name, {self._partition: batch})
 
     def plain_produce(self) -> RequestStep:
-        """The same outside of a transaction."""
+        """A Produce request outside of a transaction."""
         batch = build_batch([Record(value=b"v" * 100)], timestamp_ms=1_700_000_000_000)
         return self._produce(12, None, {0: batch})
 
@@ -222,7 +220,9 @@ class RawProducer:
         )
 
     def end(self) -> RequestStep:
-        """EndTxn, and the identity of the next transaction."""
+        """An EndTxn request that commits; afterwards the producer has its next transaction's
+        identity.
+        """
         frame = frame_of(
             END_TXN,
             VERSIONS[self._flow][1],
@@ -252,7 +252,7 @@ class RawProducer:
         return RequestStep(broker=self._leaders[0], frame=frame, error_position=_AT_END_TXN)
 
     def commit_offset(self) -> RequestStep:
-        """TxnOffsetCommit in the present transaction."""
+        """A TxnOffsetCommit request in the current transaction."""
         partition = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
         frame = frame_of(
             TXN_OFFSET_COMMIT,
@@ -267,7 +267,7 @@ class RawProducer:
         return RequestStep(broker=self._group_coordinator, frame=frame, error_position=_AT_ADD)
 
     async def join(self) -> RequestStep:
-        """Become a member of a classic group; its heartbeat."""
+        """Join a classic group; return the member's Heartbeat request."""
         connection = self._connections[self._group_coordinator]
         values: dict[str, Any] = {"group_id": f"{GROUP}-classic", "protocol_type": "consumer"}
         member = ""

@@ -52,7 +52,7 @@ CHECKS: Final = ("false", "auto")
 
 
 def main() -> None:
-    """Measure and print, or read once for another process."""
+    """Measure the checks and print the figures; or read once, in a process of its own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.read_checks")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
     parser.add_argument("--read", nargs=3, metavar=("DIR", "TABLE", "CHECK"), help="read once")

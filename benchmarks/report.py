@@ -18,7 +18,7 @@ Samples = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """The repetitions of one figure on one server."""
+    """Median, range and samples of one figure on one server."""
 
     median: float
     least: float
@@ -27,7 +27,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure on all servers."""
+    """The results of one figure on all servers."""
 
     figure: Figure
     spreads: dict[str, Spread]

@@ -25,7 +25,7 @@ _DEFAULT_SERVERS: Final = ("apache", "txnsim")
 
 
 class BenchmarkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``--json`` prints."""
+    """The result of a benchmark run; ``--json`` prints it."""
 
     machine: dict[str, str | int | float]
     servers: dict[str, str]

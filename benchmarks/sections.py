@@ -24,7 +24,6 @@ ROUNDS = 5
 
 
 def main() -> None:
-    """Measure and print."""
     directory = Path(small_batches(LARGE_CASES[0].scale).directory)
     (replica,) = replicas_in([directory], frozenset({TOPIC}))
     segments = list(segments_of(replica))

@@ -42,7 +42,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(Protocol):
-    """One of the peers."""
+    """A server that the benchmark measures."""
 
     name: str
     label: str
@@ -92,7 +92,7 @@ class ApacheKafka:
                 raise ApacheKafkaError(f"formatting failed:\n{tool_run.stdout}{tool_run.stderr}")
 
     def launch(self, home: Path) -> Launch:
-        """Copy the formatted storage."""
+        """Copy the formatted storage; return the command that starts the brokers."""
         ports = _free_ports(2 * self._nodes)
         shutil.copytree(self._formatted, home, dirs_exist_ok=True)
         java = (*java_command(self._libs, options=self.jvm_options), "kafka.Kafka")
@@ -148,7 +148,7 @@ class Txnsim:
         self._binary = build.txnsim_environment(self._wheel or build.wheel())
 
     def launch(self, home: Path) -> Launch:
-        """Its brokers on free ports."""
+        """The command that starts the brokers on free ports."""
         count = str(self._brokers)
         options = ("--port", "0", "--brokers", count, "--ready-file", str(home / READY_FILE))
         return Launch(command=(str(self._binary), "serve", *options), bootstrap=None)
@@ -161,17 +161,17 @@ class Kfake:
     label = "kfake"
 
     def prepare(self) -> None:
-        """Compile it."""
+        """Compile kfake."""
         self._binary = build.go_program("kfake")
 
     def launch(self, home: Path) -> Launch:
-        """Three brokers on free ports."""
+        """The command that starts three brokers on free ports."""
         options = ("--brokers", str(BROKERS), "--ready-file", str(home / READY_FILE))
         return Launch(command=(str(self._binary), *options), bootstrap=None)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, outside the range that the kernel gives to clients."""
+    """Ports that no process listens on, outside the range that the kernel gives to clients."""
     ports: list[int] = []
     for port in random.sample(_PORTS, k=len(_PORTS)):
         with socket.socket() as probe:

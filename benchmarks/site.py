@@ -151,7 +151,6 @@ def measure_visits(playwright: Playwright, folder: Path, figures: dict[str, list
 
 
 def main() -> None:
-    """Measure and print."""
     from playwright.sync_api import sync_playwright
 
     parser = argparse.ArgumentParser(description=__doc__)

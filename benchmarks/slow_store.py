@@ -58,7 +58,7 @@ class SlowBucket:
         return _listing(prefix, entries, self._sizes, next_token="")
 
     async def get_object(self, request: Request) -> Response:
-        """GetObject, or a range of it; HeadObject."""
+        """Answer GetObject, with or without a range, and HeadObject."""
         await asyncio.sleep(self._delay_s)
         key = request.path_params["key"]
         if key not in self._sizes:

@@ -31,7 +31,6 @@ Times = tuple[float, float]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.start")
     parser.add_argument("--python", default=sys.executable, help="whose txnsim (default: this)")
     parser.add_argument("--rounds", type=int, default=15)

@@ -187,7 +187,7 @@ def _coordinator_batches(plan: LogHours) -> Iterator[bytes]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make them, and print how many segments there are."""
+    """Make the log directories, and print the number of segments."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store_data")
     parser.add_argument("directory", type=Path)
     defaults = LogHours()

@@ -62,7 +62,7 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of the command."""
+    """The options of the command line."""
 
     rounds: int
     seconds: float
@@ -223,13 +223,13 @@ class RecordingServer:
             return state
 
     def trace(self) -> list[bytes]:
-        """The lines of all that is kept."""
+        """The lines of the trace that the server keeps."""
         with urllib.request.urlopen(f"{self.http}/api/v1/trace") as answer:
             return list(answer)
 
     @contextmanager
     def listener(self) -> Iterator[None]:
-        """Somebody who reads the event stream meanwhile."""
+        """Let a process read the event stream while the block runs."""
         self.record("brief")
         curl = ("curl", "-sN", f"{self.http}/api/v1/events")
         process = subprocess.Popen(curl, stdout=subprocess.DEVNULL)

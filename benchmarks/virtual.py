@@ -33,7 +33,6 @@ CLUSTERS: Final = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.virtual")
     parser.add_argument("--seeds", type=int, default=40, help="how many are drawn and judged")
     parser.add_argument("--rounds", type=int, default=5)
@@ -96,7 +95,7 @@ def _cluster_cpu_ms(work: Callable[[VirtualCluster], Coroutine[Any, Any, None]])
 
 
 async def _do_nothing(_cluster: VirtualCluster) -> None:
-    """Start and stop are all."""
+    """Do nothing: this run only starts and stops a cluster."""
 
 
 async def _idle_day(_cluster: VirtualCluster) -> None:
@@ -127,7 +126,7 @@ async def _commit_with_own_client(cluster: VirtualCluster) -> None:
 
 
 async def _commit_with_aiokafka(cluster: VirtualCluster) -> None:
-    """The same with an unmodified library inside."""
+    """Commit transactions by aiokafka's producers in virtual time."""
     from aiokafka import AIOKafkaProducer
 
     brokers = cluster.sim.metadata.image.brokers.values()

@@ -20,7 +20,7 @@ _LIMIT_S: Final = 560.0
 
 
 class TimedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that has ended."""
+    """Time and memory of a command that has ended."""
 
     seconds: float
     cpu_s: float

@@ -14,7 +14,7 @@ _WORKER: Final = (b"-m\0pyspark.daemon\0", b"-m\0txnsim_spark.daemon\0")
 
 
 def forget_peaks() -> None:
-    """Count anew from now on."""
+    """Reset the peak memory that the system reports for each worker."""
     for pid in _workers():
         with contextlib.suppress(OSError):
             (_PROC / str(pid) / "clear_refs").write_text("5")
@@ -34,7 +34,7 @@ def _workers() -> Iterator[int]:
 
 
 def parents_now() -> Iterator[tuple[int, int]]:
-    """(process, the one that started it) of all processes."""
+    """The id of each process, with the id of its parent."""
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):

@@ -138,7 +138,7 @@ SUMMARY_RE: Final = re.compile(
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to the repository."""
+    """A check of the repository: a command that must end with status 0."""
 
     name: str
     asks: str
@@ -149,7 +149,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to it."""
+    """The result of a step."""
 
     step: Step
     status: int
@@ -217,7 +217,7 @@ def _matches(step: Step, word: str) -> bool:
 
 
 def costly_step() -> Step:
-    """All of it in one step, by two processes."""
+    """A step that runs all costly tests, in two processes."""
     return Step(
         name=COSTLY,
         asks="what is costly by nature is right as well",
@@ -294,7 +294,9 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
 
 
 def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
-    """One step of ``TESTS``, without what lies below a longer path of another."""
+    """A step that runs the tests of its path in ``TESTS``, without the paths of other steps below
+    it.
+    """
     asks, paths = TESTS[name]
     ignored_paths = [
         ignored
@@ -335,7 +337,7 @@ def _typed_paths() -> list[str]:
 
 
 def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[Outcome]:
-    """Some side by side; coverage is asked after the tests that collect it."""
+    """Run the steps, some of them in parallel; the coverage step runs after all tests."""
     final_steps = [step for step in steps if step in AFTERWARDS]
     with (
         TemporaryDirectory(prefix="txnsim-told-once-") as folder,
@@ -361,7 +363,7 @@ def _run_all(steps: list[Step], variables: Mapping[str, str] = CERTAIN) -> list[
 
 
 class Progress:
-    """How far the steps are that run: a line now and then."""
+    """Prints from time to time a line about the running steps."""
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}

@@ -65,7 +65,7 @@ def loggers_as_they_were() -> Iterator[None]:
 
 @pytest.fixture
 def all_levels() -> Iterator[None]:
-    """Another test may have set a level below which nothing is captured."""
+    """Capture all log levels, because another test may have set a higher level."""
     levels_before = structlog.get_config()
     structlog.reset_defaults()
     yield
@@ -114,7 +114,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure under a seed says how to see it again."""
+    """Add the command that repeats a failure to the report of a test with a seed."""
     report = yield
     callspec = getattr(item, "callspec", None)
     if report.failed and callspec is not None and "seed" in callspec.params:

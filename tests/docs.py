@@ -280,12 +280,12 @@ def apis_page() -> str | None:
 
 
 def dashboard_page() -> str:
-    """Panels are kept; a metric without one gets one."""
+    """The dashboard with a new panel for each metric that has none; other panels stay."""
     return dashboard.add_missing_panels((ROOT / DASHBOARD).read_text("utf-8"), METRICS)
 
 
 def _unserved_section(served_keys: set[int]) -> str:
-    """What the reference advertises and this does not answer."""
+    """The section on APIs of the reference release that this program does not answer."""
     unserved = sorted(REFERENCE.api_versions.keys() - served_keys)
     names = ", ".join(
         f"{api_name(api_key)} ({api_key})" if api_key in APIS else str(api_key)
@@ -341,7 +341,6 @@ def states_page() -> str:
 
 
 def fault_points_page() -> str | None:
-    """Where a fault can strike."""
     points = _optional("txnsim.faults.points")
     if points is None:
         return None
@@ -458,7 +457,7 @@ where a controller's log lies beside a broker's, is a topic like others.""",
 
 
 def logs_reference_page() -> str:
-    """What the commands on log directories print."""
+    """The page on the JSON output of the commands that read log directories."""
     documents: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
         ("decisions", "One object; of `txnsim txns decisions`, too.", DecisionReport),
@@ -525,7 +524,6 @@ def histories_page() -> str:
 
 
 def trace_tables_page() -> str:
-    """The tables of a trace."""
     return _page(
         "sim/txnsim_spark/traces/schemas.py and tests/docs.py",
         "Tables of a trace",
@@ -732,7 +730,7 @@ def _jmx_name(metric: Metric) -> str:
 
 
 def deviations_page() -> str | None:
-    """Where we knowingly differ from Apache Kafka, by the module that does."""
+    """The known deviations from Apache Kafka, by module."""
     sections = []
     for source in _sources("sim"):
         deviations = source.constants.get("DEVIATIONS", ())
@@ -790,7 +788,7 @@ def rules_page() -> str:
 
 
 def conformance_doc() -> str:
-    """How a broker is asked, and what several answered."""
+    """The page on how to ask a broker the casebook, with the results of several brokers."""
     return _page(
         "tests/conformance/",
         conformance_page.TITLE,
@@ -821,7 +819,7 @@ def compatibility_doc() -> str:
 
 
 def public_api_page() -> str:
-    """What other code may import."""
+    """The page on the public API."""
     return _page(
         "the `__all__` of the modules or the pages that import",
         "What is public",
@@ -870,7 +868,7 @@ def real_results_page() -> str:
 
 
 def clients_page() -> str:
-    """What client libraries do against us."""
+    """The page on the checks of client libraries."""
     return _page(
         "tests/clients/matrix/",
         "Clients",
@@ -897,12 +895,12 @@ def clients_page() -> str:
 
 
 def simulate_exam_page() -> str:
-    """What runs from seeds find of known bugs."""
+    """The page on known bugs and the seeds that find them."""
     return _page("tests/lab/known_bugs/", "What seeds find of known bugs", *exam.sections())
 
 
 def preventing_page() -> str:
-    """Which rule and which switch prevents which anomaly."""
+    """The page on which rule and which switch prevents which anomaly."""
     return _page(
         "tests/lab/preventing/",
         "Which rule prevents what",
@@ -920,7 +918,7 @@ def preventing_page() -> str:
 
 
 def peers_page() -> str:
-    """What other projects' own tests do against us."""
+    """The page on the tests of other projects, run against this program."""
     return _page("tests/peers/", "Peers' own tests", *peers.sections())
 
 
@@ -1028,7 +1026,7 @@ def _join_lines(text: str) -> str:
 
 
 def _markdown(docstring: str) -> str:
-    """Our docstrings are plain text with ``literals``."""
+    """The docstring as Markdown: its ``literals`` get single backticks."""
     return docstring.replace("``", "`")
 
 
@@ -1042,7 +1040,7 @@ def _optional(module_name: str) -> ModuleType | None:
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A module, read and not run."""
+    """The source of a module that is parsed and not imported."""
 
     path: str
     docstring: str
@@ -1051,7 +1049,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sources(folder: str) -> Iterator[Source]:
-    """Every module below, in order of path."""
+    """Every module below a folder, in order of path."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         yield Source(

@@ -51,7 +51,7 @@ FEATURES: Final = (
 
 
 def pages() -> list[Path]:
-    """Every document, relative to the repository."""
+    """Path of every document, relative to the repository."""
     paths = {path for pattern in FOLDERS for path in ROOT.glob(pattern)}
     return sorted(path.relative_to(ROOT) for path in paths if "node_modules" not in path.parts)
 
@@ -82,7 +82,7 @@ def build(target: Path, simulator_folder: Path | None) -> None:
 
 
 def stage(folder: Path) -> None:
-    """The documents as the site has them."""
+    """Write the documents into a folder, with the links that the site needs."""
     documents = set(pages())
     for page in documents:
         file_text, files = fit_links(page, (ROOT / page).read_text("utf-8"), documents)

@@ -36,7 +36,7 @@ CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 class Aim(NamedTuple):
-    """What a lesson is for."""
+    """The goals, the needs and the picture of a lesson."""
 
     goals: tuple[str, ...]
     needs: tuple[str, ...]
@@ -143,7 +143,7 @@ def picture(name: str) -> str:
 
 
 def _exercises(chosen_lessons: Sequence[Lesson], *, with_answers: bool) -> str:
-    """What learners make themselves, by how many steps it takes."""
+    """The exercises of learners, sorted by the number of steps."""
     exercises = []
     for chosen_lesson in chosen_lessons:
         for lesson_part in chosen_lesson.parts:
@@ -181,7 +181,7 @@ def slides() -> str:
 
 
 def notebook(*, with_answers: bool) -> dict[str, Any]:
-    """For Jupyter."""
+    """The class notebook in Jupyter's format."""
     cells = []
     program = (PARTS / "class_notebook.py").read_text("utf-8")
     for cell_number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
@@ -210,7 +210,7 @@ def _page(title: str, kind: str, body: str) -> str:
 
 
 def print_pdf(page: Path) -> None:
-    """Beside it, by Chromium."""
+    """Print a page into a PDF file beside it, by Chromium."""
     target = page.with_suffix(".pdf").resolve()
     command = [
         str(CHROMIUM),

@@ -45,7 +45,7 @@ _SENTENCES: Final = re.compile(r"(?<=[.:;!?])\s+|\s\|\s")
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """Page and sentence, of what users read."""
+    """The sentences of the pages that users read, each with its page."""
     patterns = ("*.md", "docs/**/*.md", "helpers/*.md", "helpers/**/*.md")
     paths = sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
     for path in paths:
@@ -63,7 +63,7 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 def held_by(test: str) -> Callable[[], bool]:
-    """That a test of this name is there; it fails where the sentence is wrong."""
+    """A check that a test of this name exists, which fails once the sentence is wrong."""
 
     def check() -> bool:
         file, _, name = test.partition("::")
@@ -75,7 +75,7 @@ def held_by(test: str) -> Callable[[], bool]:
 
 
 def unread(*names: str) -> Callable[[], bool]:
-    """That no module but the tables of configs has a config's name."""
+    """A check that only the tables of configs name this config."""
 
     def check() -> bool:
         tables = ("sim/txnsim/metadata/config_keys.py", "sim/txnsim/config/")

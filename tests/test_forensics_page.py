@@ -27,7 +27,7 @@ JUDGED: Final = ("topic", "partition", "producer_id", "producer_epoch", "start_o
 
 
 class PlayedPage(NamedTuple):
-    """What was printed."""
+    """The output of the page's commands, and the findings in it."""
 
     shown: str
     status: int
@@ -39,7 +39,7 @@ class PlayedPage(NamedTuple):
 
 
 def block_of() -> re.Match[str]:
-    """The block of the page that shows the command."""
+    """The page's block of code that shows the command."""
     (block,) = (
         block
         for block in BLOCK.finditer(FORENSICS.read_text("utf-8"))
@@ -83,7 +83,7 @@ def _replicas_told(output: str) -> list[str]:
 
 
 def json_of(output: str) -> dict[str, list[dict[str, object]]]:
-    """The object behind the lines for people."""
+    """The JSON object that follows the lines for people."""
     report: dict[str, list[dict[str, object]]] = json.loads(output[output.index("\n{") :])
     return report
 
@@ -134,7 +134,7 @@ def test_the_finding_of_the_page_is_as_the_schema_says() -> None:
 
 
 def write() -> None:
-    """Put what is printed now into the page."""
+    """Write the present output of the command into the page."""
     block, page = block_of(), FORENSICS.read_text("utf-8")
     output = play_page().shown
     FORENSICS.write_text(page[: block.start(2)] + output + page[block.end(2) :], "utf-8")

@@ -171,7 +171,9 @@ def test_a_sound_log_is_all_well(
     sound_log_dir: Callable[[], Path],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Otherwise the table above would say nothing."""
+    """Without damage the same commands find nothing, so the other tests' statuses come from the
+    damage.
+    """
     status = main(fill_words(DIRECTORY_ARGUMENTS[command], sound_log_dir()))
     assert status == (4 if command == "logs waiting" else 0), capsys.readouterr()
 
@@ -205,7 +207,7 @@ def sound_log_archive() -> bytes:
 def test_a_replica_of_which_no_batch_can_be_read_is_not_sound(
     input_files: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A broker recovers it, so it is no error."""
+    """The finding is a notice and not an error, because a broker recovers such a replica."""
     assert main(["logs", "verify", str(input_files["binary segment"])]) == 4
     assert "notice no-batch: " in capsys.readouterr().out
 

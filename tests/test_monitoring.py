@@ -36,12 +36,12 @@ PAGE: Final = (ROOT / "docs/monitoring.md").read_text("utf-8")
 
 
 def names(text: str) -> set[str]:
-    """Names of time series; prose may call a metric by its own."""
+    """Names of time series in a text."""
     return set(re.findall(r"\btxnsim_\w+", text)) - PLAIN
 
 
 def targets(node: Any) -> Iterator[dict[str, Any]]:
-    """All queries of the dashboard, wherever they lie."""
+    """All queries of the dashboard, at any depth."""
     if isinstance(node, dict):
         if "expr" in node:
             yield node
@@ -125,7 +125,7 @@ def test_each_alert_is_seen_quiet_and_firing() -> None:
 
 @pytest.fixture(scope="module")
 def judge() -> Path:
-    """Prometheus' own checker."""
+    """Path of promtool, Prometheus' own checker."""
     return promtool()
 
 

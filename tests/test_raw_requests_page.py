@@ -18,7 +18,7 @@ def bytes_of(section: str, sign: str) -> bytes:
 
 
 def exchange_bytes(address: str, request: bytes) -> bytes:
-    """What comes back until the broker has said it, or has closed the connection."""
+    """The bytes of the broker's answer, or those received before it closed the connection."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as wire:
         wire.sendall(request)

@@ -132,7 +132,7 @@ def accept_pip(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
 def test_what_the_first_test_needs_is_installed_above_it(page: str) -> None:
-    """``make journeys`` runs the README's lines as they stand."""
+    """``make journeys`` runs the README's commands without any change."""
     above, test = (ROOT / page).read_text("utf-8").split("```python\n", 1)
     (line,) = re.findall(r"^\$ (pip install .*)$", above, re.MULTILINE)
     assert test.startswith("import pytest\nfrom kafka import KafkaProducer\n")
@@ -229,7 +229,7 @@ def test_python_parses() -> None:
 
 @pytest.mark.clients
 def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
-    """In their order, as the reader needs something that was committed."""
+    """The programs run in the page's order, because the reader needs committed records."""
     programs = [
         block
         for block in blocks()

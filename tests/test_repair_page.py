@@ -73,7 +73,7 @@ PROGRESS: Final = re.compile(r"looked at \d+ of \d+ ")
 
 
 def practise_server() -> TxnsimServer:
-    """The situation that the page practises on."""
+    """A server with the hanging transaction that the page repairs."""
     return TxnsimServer(practise=True, arguments=("--http", "0"))
 
 
@@ -108,7 +108,7 @@ def test_the_page_shows_what_its_commands_print() -> None:
 
 
 def write() -> None:
-    """Put what is printed now into the page."""
+    """Write the present output of the commands into the page."""
     page = PAGE.read_text("utf-8")
     for block, expected, status in reversed(list(play_blocks())):
         sys.stdout.write(f"{status}: {expected.splitlines()[0]}\n")

@@ -223,7 +223,7 @@ def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_caches() -> Iterator[None]:
-    """A million nodes are no burden to the tests that follow."""
+    """Drop the cached syntax trees, a million nodes, before the following tests."""
     yield
     for cached in (_by_class, tree, source):
         cached.cache_clear()
@@ -379,7 +379,7 @@ def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> li
 
 
 def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The errors of ours that its own body raises by name. Our own bugs are nobody's to catch."""
+    """The errors of txnsim that a function raises by name, without ``InvariantViolation``."""
     tree_names = {
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
@@ -480,7 +480,7 @@ def _in_test_folders() -> frozenset[str]:
 
 
 def _sections(test: str) -> set[str]:
-    """Files that the sections of a file stand for."""
+    """The test files that a file's section headings stand for."""
     named = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
     return {Path(test).with_name(f"test_{name}.py").as_posix() for name in named}
 
@@ -496,7 +496,7 @@ def _unit_test_of(name: str) -> str:
 
 
 def test_tests_of_the_broker_need_no_tests_of_others() -> None:
-    """They run with the broker's package, their own folder and what supports all."""
+    """These tests import the broker's package, their own folder and ``tests.support``."""
     own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
     wrong = [
         f"{file_name}: {module}"
@@ -610,7 +610,7 @@ def test_files_are_written_by_one_mechanism() -> None:
 
 
 def _writes(call: ast.Call) -> bool:
-    """Whether it opens a file for writing."""
+    """Whether a call opens a file for writing."""
     match call.func:
         case ast.Attribute(attr="write_text" | "write_bytes"):
             return True
@@ -728,7 +728,7 @@ def test_a_name_that_is_gone_is_noticed() -> None:
 
 
 def _texts(name: str) -> Iterator[str]:
-    """Docstrings, and strings below attributes."""
+    """The docstrings of a file, and the strings below attributes."""
     for node in nodes(name, ast.Expr):
         match node.value:
             case ast.Constant(value=str(text)):
@@ -819,7 +819,7 @@ def is_private(module: str) -> bool:
 
 @cache
 def doors() -> frozenset[str]:
-    """Modules of ours that another package imports, or that somebody outside does by name."""
+    """Modules of ours that another package or another program imports."""
     names = _module_names()
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
     modules |= {module for module in FOR_OTHERS if not is_private(module)}
@@ -944,7 +944,7 @@ def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
 
 
 def rows_below_runtime() -> list[set[str]]:
-    """The pure ones."""
+    """The rows of packages below ``runtime``, which are pure."""
     rows = layers()
     return rows[1 + next(index for index, row in enumerate(rows) if "runtime" in row) :]
 
@@ -960,7 +960,7 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
 
 
 def test_no_core_logs() -> None:
-    """``loggers`` knows structlog for all others, from the ground."""
+    """The cores are the packages below ``runtime``; all other packages may use ``loggers``."""
     cores = [set(row) for row in rows_below_runtime()]
     wrong = [
         file_name

@@ -254,14 +254,14 @@ AS_PEOPLE_HAVE_THEM: Final = {
 
 @pytest.mark.parametrize("line", AS_PEOPLE_HAVE_THEM)
 def test_an_error_in_the_words_of_a_client_is_found(line: str) -> None:
-    """So it is by `txnsim explain`; the site's search has the page's words."""
+    """``txnsim explain`` finds it as well; the site's search has the page's words."""
     titles = [section.title for section in find_sections(line, read_sections(PAGE)).sections]
     assert titles[0] == AS_PEOPLE_HAVE_THEM[line]
     assert len(titles) <= 2
 
 
 def test_each_section_of_an_error_has_its_number() -> None:
-    """So the site's search finds it by `code 90`."""
+    """The number lets the site's search find the section by `code 90`."""
     for section in read_sections(PAGE):
         numbers = {
             f"`code {ErrorCode[name.lower()].value}`" for name in ERROR.findall(section.title)

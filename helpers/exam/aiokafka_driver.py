@@ -19,7 +19,7 @@ threading.Thread(target=LOOP.run_forever, daemon=True).start()
 
 
 def run(awaitable):
-    """In the loop, whose background tasks always run."""
+    """Run a call in the event loop, which also runs between the calls; return its result."""
 
     async def settle():
         outcome = awaitable() if callable(awaitable) else awaitable
@@ -35,7 +35,7 @@ class Driver:
         self.producers, self.consumers, self.sent = {}, {}, []
 
     def describe(self, contract):
-        """Who sits the exam."""
+        """The library, its version, and the version of the contract."""
         return {
             "contract": min(contract, CONTRACT),
             "library": "aiokafka",
@@ -44,7 +44,7 @@ class Driver:
         }
 
     def error(self, error):
-        """The library's own word on an error."""
+        """The fields of an error that the library defines."""
         fatal = isinstance(error, FATAL)
         return {
             "retriable": False,  # of a transaction's call: the library has tried again by itself
@@ -62,11 +62,10 @@ class Driver:
         run(start())
 
     def begin(self, producer):
-        """Begin a transaction."""
         run(self.producers[producer].begin_transaction())
 
     def send(self, producer, topic, partition, value, wait):
-        """One record; with ``wait`` until it is acknowledged."""
+        """Send one record; with ``wait``, return once it is acknowledged."""
         future = run(self.producers[producer].send(topic, value.encode(), partition=partition))
         if wait:
             return {"offset": run(future).offset}
@@ -79,21 +78,19 @@ class Driver:
         run(self.producers[producer].send_offsets_to_transaction(positions, group))
 
     def commit(self, producer):
-        """Commit."""
         run(self.producers[producer].commit_transaction())
 
     def abort(self, producer):
-        """Abort."""
         run(self.producers[producer].abort_transaction())
 
     def consumer(self, topic, partitions, consumer, **settings):
-        """A reader of partitions, from their beginning."""
+        """Make a reader of the partitions, from their beginning."""
         assignment = [TopicPartition(topic, index) for index in range(partitions)]
         run(self.reader(lambda reader: reader.assign(assignment), consumer, **settings))
         run(self.consumers[consumer].seek_to_beginning())
 
     def subscribe(self, topic, protocol, **settings):
-        """A member of a group of the classic protocol."""
+        """Make a member of a group of the classic protocol."""
         if protocol != "classic":
             raise NotImplementedError(protocol)
         # As the others in the group.
@@ -101,7 +98,7 @@ class Driver:
         run(self.reader(lambda reader: reader.subscribe([topic]), **settings))
 
     async def reader(self, attach, consumer, bootstrap, group, isolation, **settings):
-        """A consumer without automatic commits."""
+        """Make a consumer without automatic commits."""
         self.consumers[consumer] = AIOKafkaConsumer(
             bootstrap_servers=bootstrap, group_id=group, isolation_level=isolation,
             enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100,
@@ -111,7 +108,7 @@ class Driver:
         await self.consumers[consumer].start()
 
     def end_offsets(self, consumer):
-        """The ends of what it reads."""
+        """The end offset of each partition that the consumer reads."""
         reader = self.consumers[consumer]
         ends = run(reader.end_offsets(list(reader.assignment())))
         return {"ends": {partition.partition: end for partition, end in ends.items()}}
@@ -138,11 +135,11 @@ class Driver:
         return run(read())
 
     def seek(self, consumer, topic, partition, offset):
-        """Go on from there."""
+        """Set the consumer's position."""
         run(lambda: self.consumers[consumer].seek(TopicPartition(topic, partition), offset))
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         run(self.consumers[consumer].commit())
 
     def close(self, name):

@@ -17,7 +17,7 @@ class Driver:
         self.patience_s = 30.0
 
     def describe(self, contract):
-        """Who sits the exam."""
+        """The library, its version, and the version of the contract."""
         native = confluent_kafka.libversion()[0]
         return {
             "contract": min(contract, CONTRACT),
@@ -27,7 +27,7 @@ class Driver:
         }
 
     def error(self, exception):
-        """The library's own word on an error."""
+        """The fields of an error that the library defines."""
         if not isinstance(exception, KafkaException):
             return {}
         error = exception.args[0]
@@ -40,7 +40,7 @@ class Driver:
 
     def init(self, producer, bootstrap, client_id, transactional_id, transaction_timeout_ms,
              request_timeout_ms, patience_ms):  # fmt: skip
-        """A transactional producer, ready."""
+        """Make a transactional producer, and call ``init_transactions``."""
         self.patience_s = patience_ms / 1000
         if producer not in self.producers:  # else an init that has timed out goes on
             self.producers[producer] = Producer({
@@ -52,11 +52,10 @@ class Driver:
         self.producers[producer].init_transactions(self.patience_s)
 
     def begin(self, producer):
-        """Begin a transaction."""
         self.producers[producer].begin_transaction()
 
     def send(self, producer, topic, partition, value, wait):
-        """One record; with ``wait`` until it is acknowledged."""
+        """Send one record; with ``wait``, return once it is acknowledged."""
         reports = []
         self.producers[producer].produce(
             topic,
@@ -88,26 +87,24 @@ class Driver:
         )
 
     def commit(self, producer):
-        """Commit."""
         self.producers[producer].commit_transaction(self.patience_s)
 
     def abort(self, producer):
-        """Abort."""
         self.producers[producer].abort_transaction(self.patience_s)
 
     def consumer(self, topic, partitions, **settings):
-        """A reader of partitions, from their beginning."""
+        """Make a reader of the partitions, from their beginning."""
         assignment = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)]
         self.reader(**settings).assign(assignment)
 
     def subscribe(self, topic, protocol, session_timeout_ms, **settings):
-        """A member of a group, of either protocol."""
+        """Make a member of a group, of the classic or of the consumer protocol."""
         by_protocol = {"classic": {"session.timeout.ms": session_timeout_ms}}
         group_settings = by_protocol.get(protocol, {"group.protocol": protocol})
         self.reader(**settings, **group_settings).subscribe([topic])
 
     def reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
-        """A consumer without automatic commits."""
+        """Make a consumer without automatic commits."""
         self.consumers[consumer] = Consumer({
             "bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0,
             "group.id": group, "isolation.level": isolation, "enable.auto.commit": False,
@@ -116,7 +113,7 @@ class Driver:
         return self.consumers[consumer]
 
     def end_offsets(self, consumer):
-        """The ends of what it reads."""
+        """The end offset of each partition that the consumer reads."""
         reader = self.consumers[consumer]
         ends = {
             partition.partition: reader.get_watermark_offsets(partition)[1]
@@ -141,11 +138,11 @@ class Driver:
     poll_first = partialmethod(poll, max_records=1)
 
     def seek(self, consumer, topic, partition, offset):
-        """Go on from there."""
+        """Set the consumer's position."""
         self.consumers[consumer].seek(TopicPartition(topic, partition, offset))
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         self.consumers[consumer].commit(asynchronous=False)
 
     def share_subscribe(self, consumer, bootstrap, client_id, group, topic, request_timeout_ms):
@@ -160,7 +157,7 @@ class Driver:
         self.sharers[consumer].subscribe([topic])
 
     def share_poll(self, consumer, timeout_ms):
-        """What one poll brings."""
+        """Poll once; return the records."""
         messages = self.sharers[consumer].poll(timeout_ms / 1000)
         self.polled[consumer] = [message for message in messages if message.error() is None]
         errors = [message.error() for message in messages if message.error() is not None]
@@ -174,7 +171,7 @@ class Driver:
         }
 
     def acknowledge(self, consumer, how):
-        """Say it of all that the last poll brought."""
+        """Acknowledge all records of the last poll in one way."""
         acknowledgement = getattr(confluent_kafka.AcknowledgeType, how.upper(), None)
         if acknowledgement is None:
             raise NotImplementedError(how)
@@ -182,7 +179,7 @@ class Driver:
             self.sharers[consumer].acknowledge(message, acknowledgement)
 
     def share_commit(self, consumer, patience_ms):
-        """Have it carried out; where that failed."""
+        """Commit the acknowledgements; return the errors by partition."""
         outcomes = self.sharers[consumer].commit_sync(patience_ms / 1000)
         return {
             "failed": {

@@ -33,7 +33,7 @@ def serve(driver):
 
 
 def answer(driver, verb, arguments):
-    """What one command comes to."""
+    """Run one command; return the answer."""
     if verb == "quit":
         return {"ok": True}
     method = getattr(driver, verb.replace("-", "_"), None)
@@ -47,7 +47,7 @@ def answer(driver, verb, arguments):
 
 
 def describe_error(error):
-    """What is the same for every library."""
+    """The fields of an error that are the same for every library."""
     unsupported = isinstance(error, NotImplementedError)
     return {
         "name": "UNSUPPORTED_COMMAND" if unsupported else type(error).__name__,

@@ -34,7 +34,7 @@ class Driver:
         self.patience_s = 30.0
 
     def describe(self, contract):
-        """Who sits the exam."""
+        """The library, its version, and the version of the contract."""
         return {
             "contract": min(contract, CONTRACT),
             "library": "kafka-python",
@@ -53,7 +53,7 @@ class Driver:
 
     def init(self, producer, bootstrap, client_id, transactional_id, transaction_timeout_ms,
              request_timeout_ms, patience_ms):  # fmt: skip
-        """A transactional producer, ready."""
+        """Make a transactional producer, and call ``init_transactions``."""
         self.patience_s = patience_ms / 1000
         if producer not in self.producers:  # else an init that has timed out goes on
             self.producers[producer] = KafkaProducer(
@@ -68,11 +68,10 @@ class Driver:
         self.producers[producer].init_transactions()
 
     def begin(self, producer):
-        """Begin a transaction."""
         self.producers[producer].begin_transaction()
 
     def send(self, producer, topic, partition, value, wait):
-        """One record; with ``wait`` until it is acknowledged."""
+        """Send one record; with ``wait``, return once it is acknowledged."""
         future = self.producers[producer].send(topic, value.encode(), partition=partition)
         return {"offset": future.get(timeout=self.patience_s).offset} if wait else {}
 
@@ -86,27 +85,25 @@ class Driver:
         self.producers[producer].send_offsets_to_transaction(positions, group_identity)
 
     def commit(self, producer):
-        """Commit."""
         self.producers[producer].commit_transaction()
 
     def abort(self, producer):
-        """Abort."""
         self.producers[producer].abort_transaction()
 
     def consumer(self, topic, partitions, **settings):
-        """A reader of partitions, from their beginning."""
+        """Make a reader of the partitions, from their beginning."""
         reader = self.reader(**settings)
         reader.assign([TopicPartition(topic, index) for index in range(partitions)])
         reader.seek_to_beginning()
 
     def subscribe(self, topic, protocol, session_timeout_ms, **settings):
-        """A member of a group of the classic protocol."""
+        """Make a member of a group of the classic protocol."""
         if protocol != "classic":
             raise NotImplementedError(protocol)
         self.reader(**settings, session_timeout_ms=session_timeout_ms).subscribe([topic])
 
     def reader(self, consumer, bootstrap, client_id, group, isolation, **settings):
-        """A consumer without automatic commits."""
+        """Make a consumer without automatic commits."""
         self.consumers[consumer] = KafkaConsumer(
             bootstrap_servers=bootstrap.split(","), client_id=client_id, group_id=group,
             isolation_level=isolation, enable_auto_commit=False, auto_offset_reset="earliest",
@@ -115,7 +112,7 @@ class Driver:
         return self.consumers[consumer]
 
     def end_offsets(self, consumer):
-        """The ends of what it reads."""
+        """The end offset of each partition that the consumer reads."""
         reader = self.consumers[consumer]
         ends = reader.end_offsets(list(reader.assignment()))
         return {"ends": {partition.partition: end for partition, end in ends.items()}}
@@ -137,11 +134,11 @@ class Driver:
         return {"records": records, "positions": offsets}
 
     def seek(self, consumer, topic, partition, offset):
-        """Go on from there."""
+        """Set the consumer's position."""
         self.consumers[consumer].seek(TopicPartition(topic, partition), offset)
 
     def commit_positions(self, consumer):
-        """Commit where the reader stands, as the library does it by itself."""
+        """Commit the consumer's position by the library's own commit."""
         self.consumers[consumer].commit()
 
     def close(self, name):

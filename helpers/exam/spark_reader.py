@@ -22,7 +22,7 @@ PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
 def main() -> None:
-    """Ask for each topic that is expected."""
+    """Read each expected topic by Spark, and print the answer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
     parser.add_argument("expected", type=Path)

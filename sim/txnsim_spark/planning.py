@@ -76,7 +76,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_log_dirs(self) -> frozenset[str]:
-        """The log directories that it reads from."""
+        """The log directories that the share's files are in."""
         segment_dirs = (segment.replica.log_dir for segment in self.segments)
         return frozenset(
             (*self.log_dirs, *(replica.log_dir for replica in self.replicas), *segment_dirs)

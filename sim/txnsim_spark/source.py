@@ -107,7 +107,7 @@ class Task(InputPartition):
 
 
 def tasks_of(shares: Iterable[Share], stores: Stores | None) -> list[InputPartition]:
-    """The tasks for the shares."""
+    """One input partition of Spark for each share, with the time of the store's listing."""
     return [Task(share, 0 if stores is None else stores.listed_ms) for share in shares]
 
 

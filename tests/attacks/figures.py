@@ -57,7 +57,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         return broken_limits
 
     def remarks(self) -> list[str]:
-        """What is told beside the limits, in words."""
+        """Remarks about the attack beside the broken limits."""
         expected_ms = NEIGHBOUR_FACTOR * max(self.quiet.p99_ms, NEIGHBOUR_FLOOR_MS)
         if self.attacked.p99_ms > expected_ms and not self.is_refused:
             return [f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms"]

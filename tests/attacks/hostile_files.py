@@ -81,7 +81,7 @@ def _write_links(folder: Path) -> None:
 
 
 def growing_log(folder: Path) -> Iterator[ReaderEnd]:
-    """A segment to which somebody appends without an end while it is read."""
+    """A segment to which a process appends without an end while it is read."""
     with _appending(folder):
         yield from _read_logs(folder)
 

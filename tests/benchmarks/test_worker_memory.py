@@ -20,7 +20,7 @@ sys.stdin.read()
 
 @contextmanager
 def process(*arguments: str) -> Iterator[None]:
-    """One that has needed 100 MB and waits."""
+    """A child process that has allocated 100 MB and waits for the end of its input."""
     command = [sys.executable, "-c", GREEDY, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None

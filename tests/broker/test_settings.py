@@ -140,7 +140,7 @@ def test_hash_codes_are_javas(text: str, expected: int) -> None:
 
 
 def test_the_order_of_a_hash_set_is_javas() -> None:
-    """As a real 4.4.0 tells topics that there are not."""
+    """A real 4.4.0 gives the same reasons."""
     of_3 = partial(hash_bucket, hash_buckets(3))
     assert sorted(["a/b", ".", ""], key=of_3) == ["", "a/b", "."]
     names = ["metadata-missing", "bad name", ""]
@@ -316,7 +316,7 @@ def test_a_long_value_is_cut_in_a_message() -> None:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An extension with two modules."""
+    """Install a package that is an extension of txnsim; return its name."""
     folder = tmp_path / "extension_of_a_test"
     (folder / "cli").mkdir(parents=True)
     (folder / "__init__.py").touch()

@@ -232,7 +232,7 @@ def test_none_is_left() -> None:
 
 
 def answered(expression: str, names: tuple[str, ...]) -> ExpressionAnswer:
-    """What we say, in the same form."""
+    """Our answer about an expression, in the form of RE2/J's answer."""
     try:
         pattern = compile_pattern(expression)
     except PatternError as error:
@@ -246,7 +246,7 @@ def answered(expression: str, names: tuple[str, ...]) -> ExpressionAnswer:
 
 
 def test_expressions_are_taken_and_refused_and_names_matched_as_by_re2j() -> None:
-    """Over nine hundred are drawn, the others are its oddities."""
+    """More than nine hundred expressions are drawn; the others are special cases of RE2/J."""
     answers = recorded_answers()
     assert sum(answer.refusal is None for answer in answers) > 400
     assert sum(len(answer.matched_names) for answer in answers) > 400
@@ -287,7 +287,7 @@ def test_every_class_of_unicode_is_one_of_rust_s(name: str) -> None:
 def test_the_program_is_estimated_as_what_it_stands_for(
     inner: str, counts: list[tuple[int, int]]
 ) -> None:
-    """Its instructions times a name's length are the steps that a match is allowed."""
+    """A match may take as many steps as the instructions times the name's length."""
     short = long = f"({inner})"
     for least, optional_count in counts:
         short = f"({short}{{{least},{least + optional_count}}})"
@@ -344,7 +344,7 @@ def test_every_pattern_that_is_taken_can_be_matched_with_every_name_of_a_topic()
     "pattern", ["(a*)*b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)b", "a?a?a?a?a*a*a*b", r"(\w+\w*)*b"]
 )
 def test_time_grows_no_faster_than_a_name(pattern: str) -> None:
-    """Eight times the name: a quadratic match takes 64 times as long."""
+    """With a name eight times as long, a quadratic match would take 64 times as long."""
 
     def cost(length: int) -> float:
         name, costs = "a" * length + "ba", []

@@ -29,7 +29,7 @@ def pytest(
     deadline: Deadline,
     environment: Mapping[str, str] | None = None,
 ) -> PartOutcome:
-    """Run pytest: paths, ``-m`` and a marker, more options."""
+    """Run pytest with more arguments, such as paths and ``-m`` with a marker."""
     command = [PYTHON, "-m", "pytest", "-q", *words]
     return judge_pytest(name, run(command, deadline=deadline, environment=environment))
 
@@ -41,7 +41,7 @@ def checks(name: str, *words: str, deadline: Deadline, python: str = PYTHON) -> 
 
 
 def matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
-    """Ask client libraries."""
+    """Run the checks of client libraries."""
     module = "tests.clients.matrix.run"
     return checks(f"clients, {where}", module, *options, deadline=deadline, python=sys.executable)
 

@@ -319,7 +319,7 @@ def fuzzing(deadline: Deadline) -> PartOutcome:
 
 
 def schemathesis(deadline: Deadline) -> PartOutcome:
-    """Whatever the control port's OpenAPI document allows or forbids is asked of a server."""
+    """Send a server requests that the control port's OpenAPI document allows or forbids."""
     missing = install_group("schemathesis", deadline)
     if missing.failed:
         return missing
@@ -386,7 +386,7 @@ def journeys(deadline: Deadline) -> PartOutcome:
 
 
 def judges(deadline: Deadline) -> PartOutcome:
-    """Every judge of histories beside its definition, on a hundred thousand of them."""
+    """Compare every judge with its definition on a hundred thousand histories."""
     command = [PYTHON, "-m", "tests.lab.checkers.brute_force", "--histories", "100000"]
     return judge_step("judges", run(command, deadline=deadline))
 
@@ -420,7 +420,7 @@ def soak(deadline: Deadline) -> PartOutcome:
 
 
 def _run_drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
-    """Tests in another order each time."""
+    """Run tests in an order that is drawn anew for each run."""
     return pytest(name, *DRAWN, *words, deadline=deadline)
 
 

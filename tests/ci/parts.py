@@ -20,7 +20,7 @@ from tests.ci.process import Deadline, PartOutcome
 
 
 class Part(NamedTuple):
-    """One question."""
+    """A part of a run: a question to the repository, with its expected duration."""
 
     name: str
     minutes: float

@@ -66,7 +66,7 @@ class PartOutcome(NamedTuple):
         return line[:_REASON_LENGTH]
 
     def __add__(self, other: object) -> PartOutcome:
-        """Both together."""
+        """The sum of both outcomes."""
         assert isinstance(other, PartOutcome)
         report = "\n".join(filter(None, (self.report, other.report)))
         return PartOutcome(self.passed + other.passed, self.failed + other.failed, report)
@@ -174,7 +174,7 @@ def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
 
 
 def _bare(line: str) -> str:
-    """Without the rule around it: ``tests.check`` repeats the line that pytest has printed."""
+    """A summary line of pytest without its frame of ``=``, as ``tests.check`` repeats it."""
     return line.strip("= ")
 
 

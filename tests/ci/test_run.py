@@ -81,7 +81,6 @@ def test_each_part_is_asked_in_one_plan() -> None:
 
 @pytest.mark.parametrize(("module", "plan"), [(gate, GATE), (nightly, NIGHTLY)])
 def test_each_question_that_is_written_is_asked(module: ModuleType, plan: CiPlan) -> None:
-    """Makers of questions answer a function that is theirs by name."""
     public = {
         attribute_name
         for attribute_name, member in vars(module).items()

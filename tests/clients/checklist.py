@@ -32,13 +32,13 @@ PARTITIONS: Final = 6
 
 
 class Checks:
-    """What all lists share."""
+    """The base of all lists of checks."""
 
     driver: ClassVar[type[Driver]]
 
 
 class TransactionChecks(Checks):
-    """The transactional core."""
+    """Checks of transactions, which every client passes."""
 
     levels = (0, 1, 2)
 
@@ -127,7 +127,7 @@ class TransactionChecks(Checks):
 
 
 class ProducerChecks(Checks):
-    """Everything else, at the newest level."""
+    """Checks of topics, producers and consumers at the newest level."""
 
     def test_a_topic_is_created_once(self, client: Driver, name: str) -> None:
         client.create_topic(name, 4)

@@ -47,7 +47,7 @@ class ClientMessagesError(Exception):
 
 
 class Release(NamedTuple):
-    """What stands for a client."""
+    """The released package in which a client's messages are looked up."""
 
     package: str
     """In its registry."""
@@ -59,7 +59,7 @@ class Release(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A text that a release has."""
+    """An error message that a release of a client has."""
 
     client: str
     package: str
@@ -242,7 +242,7 @@ def _pattern(words: str) -> re.Pattern[str]:
 
 
 def quoted_words() -> list[tuple[str, str]]:
-    """Client and words, as the page has them."""
+    """Client and message of each quote of docs/troubleshooting.md."""
     sections = read_sections(page_file().read_text("utf-8"))
     return sorted(
         {

@@ -79,7 +79,7 @@ def _level_param(transaction_version: int) -> ParameterSet:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], Server]]:
-    """The server of a level."""
+    """Starts the server of a level of ``transaction.version``, once for each level."""
     config = tmp_path_factory.mktemp("clients") / "cluster.yaml"
     config.write_text(QUICK_GROUPS)
     arguments = ("--http", "0", "--config", str(config))

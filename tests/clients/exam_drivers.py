@@ -113,7 +113,7 @@ def command_of(driver_name: str) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    """Print commands."""
+    """Print the commands that start the drivers."""
     for name in names or (*DRIVERS, *APPLICATIONS):
         sys.stdout.write(f"{name}\t{command_of(name)}\n")
 

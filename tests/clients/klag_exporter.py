@@ -88,7 +88,7 @@ async def run_exporter(program: Path, bootstrap: str, folder: Path) -> AsyncIter
 
 
 async def lags(address: str, *, topics: int) -> dict[str, int]:
-    """Topic to lag, once so many topics are told of."""
+    """The lag of each topic, once the exporter shows ``topics`` topics."""
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
             try:

@@ -51,7 +51,7 @@ _FAILURES: Final = (CheckFailure, ToolError, ApacheKafkaError, ForeignClientErro
 
 
 def main() -> int:
-    """Tell the story once per mode and player."""
+    """Play the story once for each mode and player."""
     failed = 0
     for mode in MODES:
         with HoldingProxy() as proxy:
@@ -127,7 +127,7 @@ def _expect_gave_up(result: ToolResult) -> None:
 
 
 def _await_ended(tools: Tools, transactional_id: str) -> None:
-    """The abort is complete; Empty where the client asked for a new epoch behind it."""
+    """Wait until the abort is complete, or the state Empty if the client asked for a new epoch."""
     deadline_s = time.monotonic() + _PATIENCE_S
     arguments = ("describe", "--transactional-id", transactional_id)
     while True:

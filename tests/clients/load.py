@@ -14,7 +14,7 @@ from tests.clients.drivers.confluent_kafka import Driver
 
 
 def main(bootstrap: str, topic: str, partitions: str, producers: str, transactions: str) -> None:
-    """Run them all and wait."""
+    """Run all producers in threads, and wait for them."""
     driver = Driver(bootstrap)
     producer_count = int(producers)
     with ThreadPoolExecutor(producer_count) as executor:

@@ -62,7 +62,7 @@ class Neighbour:
             self._connection.sendall(CLOSED_FOR.get(self._what, HALF_FRAME))
 
     def expect_answer(self) -> None:
-        """The broker has closed the connection, or waits for the rest."""
+        """Check that the broker has closed the connection, or waits for the rest of the frame."""
         if not self._is_closed:
             self._connection.setblocking(False)
             try:

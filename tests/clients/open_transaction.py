@@ -13,7 +13,7 @@ from tests.clients.drivers.base import Driver, Record
 
 
 def main(library: str, bootstrap: str, name: str, timeout_ms: str) -> None:
-    """Open it, say so, wait."""
+    """Open a transaction, print ``open``, and wait."""
     driver: Driver = importlib.import_module(f"tests.clients.drivers.{library}").Driver(bootstrap)
     with driver.producer(name, timeout_ms=int(timeout_ms)) as producer:
         producer.init()

@@ -34,7 +34,7 @@ class LivingCluster:
         self.process = process
 
     def post(self, path: str, **body: object) -> Any:
-        """Ask the control port for something."""
+        """Send a POST request to the control port."""
         request = urllib.request.Request(
             f"{self.process.http}/api/v1/{path}", data=json.dumps(body).encode(), method="POST"
         )
@@ -42,7 +42,7 @@ class LivingCluster:
             return json.load(answer)
 
     def partition(self, topic: str, partition_index: int) -> Any:
-        """A partition as the controller has it."""
+        """The state of a partition, by the control port."""
         with urllib.request.urlopen(f"{self.process.http}/api/v1/topics", timeout=10) as answer:
             topics = {topic_state["name"]: topic_state for topic_state in json.load(answer)}
         return topics[topic]["partitions"][partition_index]

@@ -28,7 +28,7 @@ SOME: Final = (
 def outcomes(
     library: str, *only: str, transaction_version: int = 2
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Situation to outcome and reasons, of what did not pass."""
+    """The outcome and the reasons of each situation that did not pass."""
     run = asyncio.run(
         run_exam(
             command_of(library), choose_situations(SITUATIONS, only), levels=(transaction_version,)

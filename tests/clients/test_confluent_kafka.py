@@ -56,7 +56,7 @@ class RecordingLogger(logging.Logger):
 
 
 def test_it_reaches_nobody_from_a_run_in_virtual_time() -> None:
-    """The run's addresses are in memory; a stranger that listens at their ports is spared."""
+    """The run's addresses exist only in memory; real listeners get no connection."""
     log = RecordingLogger("librdkafka")
 
     async def main(kafka: AsyncSimulatedKafka) -> None:
@@ -329,7 +329,7 @@ def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
 
 
 def test_a_consumer_reads_from_the_follower_in_its_rack() -> None:
-    """KIP-392: the leader names the follower, and from there on the consumer asks that one."""
+    """The leader names a follower, and the consumer then fetches from the follower (KIP-392)."""
     settings = {"replica.selector.class": RACK_SELECTOR}
     with SimulatedKafka(
         racks=("a", "b", "c"), topics={"near": 1}, settings=settings, trace="full"

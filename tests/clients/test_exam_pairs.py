@@ -61,7 +61,7 @@ OPEN: Final = (
 
 
 def outcome(command: str, situation: str, transaction_version: int) -> SituationOutcome:
-    """What one situation comes to."""
+    """The outcome of a situation with the driver that ``command`` starts."""
     situations = [
         choice for choice in choose_situations(SITUATIONS, [situation]) if choice.name == situation
     ]

@@ -22,7 +22,7 @@ Answer = str | Callable[[], str]
 
 
 class Learner:
-    """Answers what a lesson asks, one after the other; some answers are deeds first."""
+    """A learner who gives the lesson's answers in order, some of them after an action."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -30,7 +30,7 @@ class Learner:
         self.output = ""
 
     def play(self, name: str, *answers: Answer) -> int:
-        """All of a lesson; every answer is asked for."""
+        """Play a whole lesson; it must ask for each of the answers."""
         self._answers = iter(answers)
         status = main(["lesson", name])
         self.read()
@@ -42,13 +42,13 @@ class Learner:
         return self.output
 
     def answer_prompt(self, _prompt: str) -> str:
-        """In place of ``input``."""
+        """Give the next answer; stands for ``input``."""
         answer = next(self._answers)
         return answer if isinstance(answer, str) else answer()
 
     @property
     def addresses(self) -> tuple[str, str]:
-        """Those of the cluster and of its page, as the lesson has said them."""
+        """The addresses of the cluster and of its page, as the lesson prints them."""
         match = re.search(r"bootstrap\.servers=(\S+)\nIts page: +(http\S+)/#", self.read())
         assert match is not None, self.output
         return match[1], match[2]
@@ -119,7 +119,7 @@ def test_what_hangs_on_the_disks_of_l11_is_found_and_repaired(
 
 
 def assert_expected(lesson_id: str, output: str) -> None:
-    """What the sheet calls right is what came out."""
+    """Check that the run printed the choices that the lesson's sheet calls right."""
     for part in lesson(lesson_id).parts:
         if part.ask:
             assert f"The run:   {part.choices[part.expected]}." in output

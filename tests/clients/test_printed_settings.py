@@ -22,13 +22,13 @@ pytestmark = pytest.mark.clients
 
 @pytest.fixture(scope="module")
 def printed() -> Iterator[dict[str, str]]:
-    """By client library."""
+    """The settings that ``txnsim serve`` prints, by client library."""
     with printed_settings() as settings:
         yield settings
 
 
 def _keyword_arguments(text: str) -> dict[str, Any]:
-    """Keyword arguments as they stand in somebody's program."""
+    """The keyword arguments in the text of a call."""
     arguments: dict[str, Any] = eval(f"dict({text})", {"ssl": ssl})
     return arguments
 

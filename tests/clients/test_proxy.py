@@ -58,7 +58,7 @@ def test_a_wrong_password_is_the_broker_s_affair(secured: Secured) -> None:
 
 
 def test_a_client_s_certificate_does_not_pass(secured: Secured) -> None:
-    """The broker hears nothing of it, and asks for SASL."""
+    """The proxy does not pass the certificate on, so the broker requires SASL."""
     driver = confluent_kafka.Driver(secured.tls, by_certificate(secured.directory))
     error = driver.login_error()
     assert isinstance(error, KafkaException)

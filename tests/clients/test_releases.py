@@ -27,7 +27,7 @@ LEVELS: Final = {"2.8": 0, "3.6": 0, "3.7": 0, "3.8": 0, "3.9": 0, "4.0": 2, "4.
 
 @pytest.fixture(scope="module")
 def server_of_release() -> Iterator[Callable[[str], Server]]:
-    """The server of a release."""
+    """Starts the server that emulates a release, once for each release."""
     running: dict[str, tuple[TxnsimServer, Server]] = {}
 
     def server_at(release: str) -> Server:

@@ -82,7 +82,7 @@ async def test_closed_connections_leave_nothing() -> None:
 
 
 async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work twice, the first time for what is made once only."""
+    """Do the work twice; the first time creates the objects that are made only once."""
     tasks_before = len(asyncio.all_tasks())
     await work()
     objects_before = await _objects_when_idle(sim)
@@ -95,7 +95,7 @@ async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[Non
 
 
 async def _objects_when_idle(sim: SimCluster) -> int:
-    """How many objects there are once every connection, task and marker is through."""
+    """The number of objects once every connection, task and marker has ended."""
     async with asyncio.timeout(SLOW_S):
         while _unfinished(sim):  # noqa: ASYNC110 - nobody sets an event when all is quiet
             await asyncio.sleep(0.01)

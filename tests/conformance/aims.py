@@ -36,7 +36,7 @@ class Aim:
         self._choices = choices
 
     def producer_in(self, state: str) -> Producer:
-        """A producer in that state, if it can be brought there."""
+        """A producer in a state, if the stage can bring one there."""
         producers = [
             producer for producer in self._stage.world.producers if producer.timeout_ms == LONG_MS
         ]
@@ -58,7 +58,7 @@ class Aim:
         return producer
 
     def producer_of_v2(self, state: str) -> Producer:
-        """A producer that is in that state by transactions v2, at whatever level."""
+        """A producer that comes into a state by transactions v2, at any level of the cluster."""
         producer = self._stage.world.producers[0]
         self._stage.start_anew(producer)
         self._stage.ask(drawing.plain_init(producer))

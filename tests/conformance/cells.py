@@ -37,7 +37,7 @@ _SHORT: Final = {
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """A cell without its level."""
+    """A cell of the map, for any level."""
 
     api: str
     flow: str
@@ -56,7 +56,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 @cache
 def demands() -> Mapping[Place, Demand]:
-    """The map, read."""
+    """The demanded cells, parsed from ``MAP``."""
     demand_by_place: dict[Place, Demand] = {}
     for line in MAP.strip().splitlines():
         api, flow, group, outcomes = (part.strip() for part in line.split("|"))
@@ -123,7 +123,7 @@ def _reason(map_place: Place) -> str | None:
 
 
 def cells_off_the_map(result: Result) -> Iterator[str]:
-    """Places that were visited, but are not on the map."""
+    """Visited cells that are not on the map."""
     for cell, times in sorted(result.cells.items()):
         demand = demands().get(_map_place_of(cell))
         if demand is None or cell.level not in demand.allowed:
@@ -131,7 +131,7 @@ def cells_off_the_map(result: Result) -> Iterator[str]:
 
 
 def cells_not_visited(result: Result) -> Iterator[str]:
-    """Places where a long play has to have been at its level."""
+    """Cells that a long play has to visit at its level, and has not visited."""
     for map_place, demand in sorted(demands().items()):
         cell = Cell(result.level, map_place.api, map_place.flow, map_place.state, map_place.outcome)
         if result.level in demand.required and cell not in result.cells:
@@ -139,7 +139,7 @@ def cells_not_visited(result: Result) -> Iterator[str]:
 
 
 def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
-    """Places where long plays at all levels have to have been, together."""
+    """Cells that the long plays of all levels together have to visit, and have not visited."""
     visited = {_map_place_of(cell) for result in results for cell in result.cells}
     for map_place, demand in sorted(demands().items()):
         if demand.somewhere and map_place not in visited:
@@ -147,7 +147,7 @@ def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
 
 
 def table(result: Result) -> Iterator[str]:
-    """How often each place was visited, and why others can't be, line by line."""
+    """Lines with the visits of each cell, and the reasons for unreachable cells."""
     rows: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for cell, times in result.cells.items():
         row = rows[cell.api, cell.flow, cell.state]
@@ -173,7 +173,7 @@ def table(result: Result) -> Iterator[str]:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """A result and the map, for tools."""
+    """A result as JSON values, with the cells that the map and the play do not share."""
     return {
         **result.as_json(),
         "not_on_the_map": list(cells_off_the_map(result)),

@@ -46,7 +46,7 @@ def update_features(
 
 
 def delete_topic(choices: Choices, topic: str) -> Operation:
-    """By name: all that is in it is gone."""
+    """A DeleteTopics request that names the topic."""
     return Operation(
         api="DeleteTopics",
         version=choices.between(1, 6),
@@ -76,7 +76,7 @@ def create_topic(choices: Choices, topic: str) -> Operation:
 
 
 def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
-    """One partition more, or no more than there are."""
+    """A CreatePartitions request for one more partition, or for the present number."""
     count = world.partitions[topic] + (0 if choices.rarely(5) else 1)
     return Operation(
         api="CreatePartitions",
@@ -88,7 +88,7 @@ def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
 
 
 def alter_topic(topic: str, name: str, config_value: str | None) -> Operation:
-    """Set a config of a topic, or let it go."""
+    """A request that sets a config of a topic, or deletes it."""
     return _alter(2, topic, name, config_value)
 
 

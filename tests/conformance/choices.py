@@ -51,7 +51,7 @@ class Choices:
         return weighted[-1][0]
 
     def rarely(self, once_in: float) -> bool:
-        """True once in so many times."""
+        """Draw True once in ``once_in`` times on average."""
         return self.between(0, _FINE - 1) >= _FINE - _FINE / once_in
 
 

@@ -68,7 +68,7 @@ def setup_of(config: BrokerConfig) -> ClusterSetup:
 
 
 class _Started:
-    """A real one, whose processes are ours."""
+    """A real broker that this process has started and can stop."""
 
     abilities: Final = frozenset({Ability.BROKERS})
 
@@ -161,7 +161,7 @@ def virtual_on(
 
 
 def first_address(target: BlockingTarget) -> str:
-    """The address of the first broker, which stories ask."""
+    """The bootstrap address of the first broker."""
     return target.bootstrap.partition(",")[0]
 
 

@@ -37,7 +37,7 @@ _ASKED: Final = re.compile(r"(\w+) v(-?\d+)\b")
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted."""
+    """Numbers of stories, plays and exchanges."""
 
     stories: int
     plays: int
@@ -81,7 +81,7 @@ def count_coverage(recordings: Mapping[str, Recordings]) -> Coverage:
 
 
 def _codes(answer: Any) -> Iterator[str]:
-    """The error codes in an answer, or what came instead of one."""
+    """The error codes of an answer, or the reason why there is no answer."""
     match answer:
         case dict():
             for value in answer.values():
@@ -134,7 +134,7 @@ def _most_first(code_count: tuple[str, int]) -> tuple[int, str]:
 
 
 def missing(coverage: Coverage) -> Iterator[str]:
-    """What the simulator serves, but no story asks for."""
+    """The APIs and versions that the simulator serves and no story requests."""
     for key, (lowest, highest) in sorted(ADVERTISED.items()):
         api = APIS[key][0]
         versions = range(lowest, highest + 1)

@@ -24,7 +24,7 @@ _VERSIONS_OF_PRODUCE: Final = {"old": (3, 10), "old, 120 known": (11, 11), "new"
 
 
 class Drawn(NamedTuple):
-    """An identity to use."""
+    """A drawn identity of a producer."""
 
     mode: str
     identity: Identity
@@ -91,7 +91,7 @@ class Drawer:
         return Drawn(RIGHT, own_identity, Pid(own_identity.pid))
 
     def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
-        """The new protocol at level 0 leaves the transactional id stuck for good: seldom."""
+        """Draw whether to use the new protocol; rarely at level 0, where the id gets stuck."""
         if flow is not None:
             return flow.startswith("new")
         if self._level == 0:
@@ -103,7 +103,7 @@ class Drawer:
     # Transactions
 
     def init_producer_id(self, producer: Producer, flow: str | None = None) -> Operation:
-        """With and without an expected identity."""
+        """An InitProducerId request, with or without an expected identity."""
         expects = not self._choices.rarely(2.5) if flow is None else flow == "expected"
         version = self._choices.between(3 if flow == "expected" else 0, 5)
         transactional_id, timeout_ms = producer.name, producer.timeout_ms
@@ -128,7 +128,7 @@ class Drawer:
         return _operation_of("InitProducerId", version, flow, mode, values, producer)
 
     def add_partitions(self, producer: Producer) -> Operation:
-        """As clients ask: v0 to v3."""
+        """An AddPartitionsToTxn request of a client (v0 to v3)."""
         drawn = self.identity(producer)
         version = self._choices.between(0, 3)
         places, mode = self._some_places(drawn.mode)
@@ -137,7 +137,7 @@ class Drawer:
         return _operation_of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
     def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
-        """As brokers ask, in batches: v4 and v5, to verify or to add."""
+        """An AddPartitionsToTxn request of a broker (v4 and v5), to verify or to add."""
         drawn = self.identity(producer)
         version = self._choices.between(4, 5)
         verify = self._level == 0 or self._choices.rarely(2)
@@ -173,7 +173,7 @@ class Drawer:
     def end_txn(
         self, producer: Producer, flow: str | None = None, *, right: Identity | None = None
     ) -> Operation:
-        """Commit or abort, by either protocol."""
+        """An EndTxn request by the old or by the new protocol."""
         drawn = self.identity(producer, right=right)
         new = self._speaks_new(producer, flow)
         committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
@@ -189,7 +189,7 @@ class Drawer:
         return _operation_of("EndTxn", version, flow, drawn.mode, values, producer)
 
     def add_offsets(self, producer: Producer) -> Operation:
-        """The partition of the group's positions: v0 to v4."""
+        """An AddOffsetsToTxn request (v0 to v4)."""
         drawn = self.identity(producer)
         version = self._choices.between(0, 4)
         values = {
@@ -201,7 +201,7 @@ class Drawer:
         return _operation_of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
 
     def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
-        """Positions of a group without members, which become valid with the commit."""
+        """A TxnOffsetCommit request for a group without members."""
         drawn = self.identity(producer)
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if new else (0, 4))
@@ -236,7 +236,7 @@ class Drawer:
         right: Identity | None = None,
         topic_partition: Place | None = None,
     ) -> Operation:
-        """Transactional records; from v12 on a Produce adds its partition itself."""
+        """A transactional Produce request; from v12 on it adds its partition itself."""
         drawn = self.identity(producer, right=right)
         new = self._speaks_new(producer, flow)
         versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if new else (3, 11))
@@ -263,7 +263,7 @@ class Drawer:
         return self._produce(version, mode, batches, transactional_id=name, producer=producer)
 
     def plain_produce(self) -> Operation:
-        """Records of nobody."""
+        """A Produce request without a producer id."""
         batch = Batch(values=("n",))
         version = self._choices.between(3, 13)
         unanswered = self._choices.rarely(25)
@@ -273,7 +273,7 @@ class Drawer:
         )
 
     def idempotent_produce(self, producer: Producer) -> Operation:
-        """Records of a producer without a transactional id."""
+        """A Produce request of a producer without a transactional id."""
         topic_partition = self._choices.pick(self._world.places)
         drawn = self.identity(producer)
         odd, sequence = self._sequence(producer, drawn.identity, topic_partition)
@@ -342,7 +342,7 @@ class Drawer:
 
 
 def idempotent_producer(choices: Choices) -> Operation:
-    """A producer id without a transactional id."""
+    """An InitProducerId request without a transactional id."""
     return Operation(
         api="InitProducerId",
         version=choices.between(0, 5),
@@ -360,7 +360,7 @@ def right_add(producer: Producer, topic_partition: Place, *, as_broker: bool = F
 
 
 def right_end(producer: Producer, flow: str) -> Operation:
-    """A transaction ended as a client does it right."""
+    """An EndTxn request that a client with the right identity sends."""
     drawn = _right(producer)
     values = {
         "transactional_id": producer.name,
@@ -378,7 +378,7 @@ def _right(producer: Producer) -> Drawn:
 
 
 def plain_init(producer: Producer) -> Operation:
-    """An identity, as a starting client or ``fenceProducers`` asks for it."""
+    """An InitProducerId request of a starting client, or of ``fenceProducers``."""
     values = {"transactional_id": producer.name, "transaction_timeout": producer.timeout_ms}
     return _operation_of("InitProducerId", 4, "plain", RIGHT, values, producer)
 
@@ -417,7 +417,7 @@ def _operation_of(
 
 
 def _add_values(name: str | None, drawn: Drawn, places: list[Place], *, verify: bool) -> Values:
-    """Values of AddPartitionsToTxn in both shapes."""
+    """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     unresolved: Any = drawn.pid
     topics = list(by_topic(places).items())
     return add_partitions_values(

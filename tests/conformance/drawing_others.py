@@ -33,7 +33,7 @@ class OthersDrawer:
     # Operators
 
     def abort(self, transaction: Transaction) -> Operation:
-        """What ``kafka-transactions.sh abort`` sends to end a hanging transaction."""
+        """The marker that ``kafka-transactions.sh abort`` sends to end a hanging transaction."""
         identity = transaction.identity
         marker = _marker(Pid(identity.pid), identity.epoch, [transaction.place])
         return _markers(1, "operator's abort", "right", [marker])
@@ -74,7 +74,7 @@ class OthersDrawer:
         return _markers(version, f"v{version}", mode, markers)
 
     def describe_producers(self) -> Operation:
-        """Of one partition, or of one that is not there."""
+        """A DescribeProducers request for a partition, sometimes for a missing one."""
         topic, index = self._choose_partition()
         is_known = not self._choices.rarely(20)
         indexes = [index if is_known else MISSING_PARTITION]
@@ -87,7 +87,7 @@ class OthersDrawer:
         )
 
     def describe_transactions(self) -> Operation:
-        """Several at once, some of them unknown."""
+        """A DescribeTransactions request for several ids, some of them unknown."""
         names = [producer.name for producer in self._world.producers]
         names_asked = self._choices.sample(names, self._choices.between(1, len(names)))
         if self._choices.rarely(10):
@@ -100,7 +100,7 @@ class OthersDrawer:
         )
 
     def list_transactions(self) -> Operation:
-        """By state, producer id, duration and pattern."""
+        """A ListTransactions request by state, producer id, duration or pattern."""
         version = self._choices.between(0, 2)
         values: Values = {}
         if version < 2 or self._choices.rarely(3):
@@ -180,7 +180,7 @@ class OthersDrawer:
         )
 
     def fetch_somewhere(self) -> Operation:
-        """From the start, from somewhere, from beyond the end."""
+        """A Fetch request at the log's start, inside the log or beyond its end."""
         offset = self._choices.some((0, 2), (self._choices.between(0, 40), 3), (100_000, 0.2))
         deleted_partitions = [
             topic_partition
@@ -217,7 +217,7 @@ _ISOLATION: Final = ("read_uncommitted", "read_committed")
 
 
 def _marker(pid: Pid, epoch: int, places: list[Place]) -> Values:
-    """An abort, as Kafka's tool sends it."""
+    """The values of an ABORT marker, as Kafka's tool sends it."""
     return {
         "producer_id": pid,
         "producer_epoch": epoch,

@@ -20,7 +20,7 @@ Play = Callable[[Plays, int], None]
 
 
 def recorded_rows(transcript: Path) -> dict[int, list[Any]]:
-    """By seed, what a real broker answered."""
+    """The recorded answers of a real broker, by seed."""
     rows_by_seed: dict[int, list[Any]] = {}
     for line in transcript.read_text("utf-8").splitlines():
         row = json.loads(line)
@@ -31,7 +31,7 @@ def recorded_rows(transcript: Path) -> dict[int, list[Any]]:
 def answers(
     plays: Plays, seeds: Iterable[int], play: Play
 ) -> Iterator[tuple[int, list[list[Any]]]]:
-    """The rows of each seed."""
+    """Play each seed; yield the seed with the rows of answers."""
     for seed in seeds:
         begun = len(plays.rows)
         play(plays, seed)
@@ -47,7 +47,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def unlike(real: list[Any], ours: list[Any]) -> str | None:
-    """The first row in which they part."""
+    """The first row in which the answers differ, in words; None if all are equal."""
     for number, (real_row, our_row) in enumerate(zip_longest(real, ours)):
         if real_row != our_row:
             api = real_row[1] if real_row else our_row[1]
@@ -56,7 +56,7 @@ def unlike(real: list[Any], ours: list[Any]) -> str | None:
 
 
 def _parts(real_value: Any, our_value: Any, where: str) -> Iterator[str]:
-    """Where they part, and how."""
+    """The places in which two values differ, with both values."""
     if isinstance(real_value, dict) and isinstance(our_value, dict):
         for key in sorted({*real_value, *our_value}):
             yield from _parts(real_value.get(key), our_value.get(key), f"{where}.{key}")

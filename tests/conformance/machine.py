@@ -94,13 +94,13 @@ class PlayMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
     @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
     def another_producer(self, style: str, data: st.DataObject) -> Producer:
-        """A transactional id that nobody knows yet, or one whose transactions time out."""
+        """Ask for a new transactional id, or for an id whose transactions time out."""
         timeout_ms = SHORT_MS if Choices(data).rarely(3) else LONG_MS
         return self._new_producer(style, timeout_ms)
 
     @rule(target=loose, data=st.data())
     def idempotent_producer(self, data: st.DataObject) -> Any:
-        """A producer id without a transactional id."""
+        """Ask for a producer id without a transactional id."""
         if len(self._world.loose) >= PRODUCERS_MAX:
             return multiple()
         self._ask(drawing.idempotent_producer(Choices(data)))
@@ -114,7 +114,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=transactions, producer=producers, data=st.data())
     def transaction(self, producer: Producer, data: st.DataObject) -> Any:
-        """As clients do it: partitions are added, by a request or by the first Produce."""
+        """Begin a transaction as a client: add partitions, by a request or by the first Produce."""
         if producer.timeout_ms == SHORT_MS:
             return self._overdue(producer, Choices(data))
         if producer.state == ABSENT:
@@ -130,7 +130,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=producers, data=st.data())
     def time_out(self, data: st.DataObject) -> Any:
-        """Added, written, and never ended: until the coordinator ends it."""
+        """Let a transaction with records time out."""
         choices = Choices(data)
         short_lived = [
             producer for producer in self._world.producers if producer.timeout_ms == SHORT_MS
@@ -153,25 +153,25 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=transactions, producer=producers, data=st.data())
     def add_partitions(self, producer: Producer, data: st.DataObject) -> Any:
-        """As clients ask."""
+        """AddPartitionsToTxn of a client."""
         self._ask(self._drawer(data).add_partitions(producer))
         return self._open(producer)
 
     @rule(target=transactions, producer=producers, data=st.data())
     def add_as_broker(self, producer: Producer, data: st.DataObject) -> Any:
-        """As brokers ask: to verify, or to add."""
+        """AddPartitionsToTxn of a broker, which verifies or adds."""
         self._ask(self._drawer(data).add_as_broker(producer))
         return self._open(producer)
 
     @rule(target=transactions, producer=producers, data=st.data())
     def produce(self, producer: Producer, data: st.DataObject) -> Any:
-        """Transactional records."""
+        """Produce of a transactional batch."""
         self._ask(self._drawer(data).produce(producer))
         return self._open(producer)
 
     @rule(transaction=transactions, data=st.data())
     def write_on(self, transaction: Transaction, data: st.DataObject) -> None:
-        """More records in a transaction, which may be over."""
+        """Produce once more in a transaction that may have ended."""
         self._ask(
             self._drawer(data).produce(
                 transaction.producer, right=transaction.identity, topic_partition=transaction.place
@@ -180,18 +180,18 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(transaction=transactions, data=st.data())
     def end(self, transaction: Transaction, data: st.DataObject) -> None:
-        """Commit or abort a transaction, which may be over."""
+        """EndTxn of a transaction that may have ended."""
         drawer = self._drawer(data)
         self._ask(drawer.end_txn(transaction.producer, right=transaction.identity))
 
     @rule(producer=producers, data=st.data())
     def end_whatever_is_open(self, producer: Producer, data: st.DataObject) -> None:
-        """Commit or abort, in whatever state."""
+        """EndTxn in any state of the transaction."""
         self._ask(self._drawer(data).end_txn(producer))
 
     @rule(producer=producers)
     def repeat(self, producer: Producer) -> None:
-        """The last request again, as after a lost answer."""
+        """Repeat the producer's last request, as after a lost answer."""
         if producer.last is not None:
             self._ask(producer.last)
 
@@ -199,12 +199,12 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(state=STATE, flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
     def aim_init(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """InitProducerId in that state."""
+        """InitProducerId in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.init_producer_id(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
     def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """AddPartitionsToTxn or AddOffsetsToTxn in that state."""
+        """AddPartitionsToTxn or AddOffsetsToTxn in a chosen state of the transactional id."""
 
         def add(draw: drawing.Drawer, producer: Producer) -> Operation:
             if flow == "offsets":
@@ -219,23 +219,23 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(state=STATE, flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
     def aim_end(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """EndTxn in that state."""
+        """EndTxn in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.end_txn(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_produce(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """Produce in that state."""
+        """Produce in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.produce(producer, flow))
 
     @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
     def aim_commit_offsets(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
-        """TxnOffsetCommit in that state."""
+        """TxnOffsetCommit in a chosen state of the transactional id."""
         self._aim(state, wrong, data, lambda draw, producer: draw.commit_offsets(producer, flow))
 
     @precondition(lambda self: self._exhausted_producer() is not None)
     @rule(flow=st.sampled_from(ENDS), data=st.data())
     def aim_last_epoch(self, flow: str, data: st.DataObject) -> None:
-        """A transaction at the last epoch."""
+        """End a transaction at the last producer epoch."""
         producer = self._exhausted_producer()
         assert producer is not None
         aim = Aim(self._stage, Choices(data))
@@ -270,7 +270,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=producers, data=st.data())
     def positions_of_a_group(self, producer: Producer, data: st.DataObject) -> None:
-        """As a client that consumes, transforms and produces: added, then committed."""
+        """Add a group to the transaction and commit positions, as a transforming client does."""
         drawer = self._drawer(data)
         steps = Choices(data).pick(("both", "add", "commit"))
         if steps != "commit":
@@ -301,12 +301,11 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def plain_produce(self, data: st.DataObject) -> None:
-        """Records of nobody."""
+        """Produce without a producer id."""
         self._ask(self._drawer(data).plain_produce())
 
     @rule(producer=loose, data=st.data())
     def idempotent_produce(self, producer: Producer, data: st.DataObject) -> None:
-        """Records of an idempotent producer."""
         self._ask(self._drawer(data).idempotent_produce(producer))
 
     # Operators
@@ -326,12 +325,12 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=producers, data=st.data())
     def write_markers(self, producer: Producer, data: st.DataObject) -> None:
-        """Markers of any kind."""
+        """WriteTxnMarkers of any kind."""
         self._ask(self._others_drawer(data).write_markers(producer))
 
     @rule(data=st.data())
     def look(self, data: st.DataObject) -> None:
-        """Ask what is open on a partition, or what the coordinator describes or lists."""
+        """Describe the producers of a partition, or describe or list transactions."""
         others_drawer = self._others_drawer(data)
         kinds = (
             others_drawer.describe_producers,
@@ -344,7 +343,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=positions, data=st.data())
     def fetch_somewhere(self, data: st.DataObject) -> Any:
-        """From anywhere."""
+        """Fetch from any offset."""
         return self._fetch(self._others_drawer(data).fetch_somewhere())
 
     @rule(target=positions, position=positions, data=st.data())
@@ -353,14 +352,14 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def list_offsets(self, data: st.DataObject) -> None:
-        """Ends, beginnings, times."""
+        """ListOffsets of the log's end, its start or a time."""
         self._ask(self._others_drawer(data).list_offsets())
 
     # Changes, which take a while
 
     @rule(data=st.data())
     def change(self, data: st.DataObject) -> None:
-        """Something about the cluster; mostly only a look at a transactional id."""
+        """Change the cluster; mostly only describe a transactional id."""
         choices = Choices(data)
         kind = choices.some(
             *(("look", 25), ("level", 18), ("delete records", 14), ("topic config", 16)),

@@ -67,15 +67,15 @@ class Producer:
             self.history.append(identity)
 
     def next_sequence(self, identity: Identity, topic_partition: Place) -> int:
-        """The sequence that a partition expects of it."""
+        """The sequence that a partition expects next of an identity."""
         return self._sequences.get((identity, topic_partition), 0)
 
     def wrote(self, identity: Identity, topic_partition: Place, next_sequence: int) -> None:
-        """A batch was appended."""
+        """Note that a batch was appended."""
         self._sequences[identity, topic_partition] = next_sequence
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, and so is what its partitions knew of the producer."""
+        """Forget the sequences of the partitions of a deleted topic."""
         self._sequences = {
             (identity, topic_partition): sequence
             for (identity, topic_partition), sequence in self._sequences.items()
@@ -88,7 +88,7 @@ class Producer:
         self.state, self.current, self.added = state, current, added
 
     def starts_anew(self, name: str) -> None:
-        """Go on under another transactional id."""
+        """Reset the producer under another transactional id."""
         self.name, self.state, self.stuck_for, self.wedged = name, ABSENT, 0, False
         self.current, self.last = None, None
         self.added = set()
@@ -96,7 +96,7 @@ class Producer:
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """A transaction that was opened: by whom, as whom, where first."""
+    """An opened transaction: its producer, the producer's identity, its first partition."""
 
     producer: Producer
     identity: Identity
@@ -104,7 +104,7 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a reader may go on."""
+    """A partition and an offset at which a reader may go on."""
 
     place: Place
     offset: int
@@ -133,7 +133,6 @@ class World:
 
     @property
     def topics(self) -> list[str]:
-        """All topics."""
         return list(self.partitions)
 
     @property
@@ -149,7 +148,7 @@ class World:
         ]
 
     def named(self, name: str | None) -> Producer | None:
-        """The producer of a transactional id."""
+        """The producer with a transactional id; None for an unknown id."""
         return next((producer for producer in self.producers if producer.name == name), None)
 
     def has_open(self, topic_partition: Place) -> bool:

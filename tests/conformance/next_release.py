@@ -48,7 +48,7 @@ Facts = Mapping[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and tell."""
+    """Compare two releases, and print the differences."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.next_release")
     parser.add_argument("older", metavar="OLDER", help="such as 4.3.1")
     parser.add_argument("newer", metavar="NEWER", help="such as 4.4.0")
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def changes(older: Facts, newer: Facts) -> Iterator[str]:
-    """A line for each fact that is another one."""
+    """A line for each fact that differs between the releases."""
     for name in sorted(older.keys() | newer.keys()):
         body_name = name.partition(": ")[0]
         if body_name != name and not (body_name in older and body_name in newer):

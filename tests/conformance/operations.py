@@ -20,7 +20,7 @@ FOREIGN: int = 100_000
 
 
 class Pid(msgspec.Struct, frozen=True):
-    """The n-th producer id that was handed out, or one beyond all of them."""
+    """Stands for the n-th producer id that a broker gave out, or for an unknown one."""
 
     number: int
     shift: int = 0
@@ -43,7 +43,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request and what the player wants to know about it."""
+    """A request, with the player's notes about it."""
 
     api: str
     version: int
@@ -66,10 +66,10 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Names(Protocol):
-    """What one broker calls the things that both have."""
+    """Producer ids and topic ids of one broker, for things that both brokers have."""
 
     def pid(self, number: int) -> int:
-        """The n-th producer id."""
+        """The ``number``-th producer id that the broker gave out."""
 
     def topic_id(self, name: str) -> Any:
         """The id of a topic."""

@@ -50,7 +50,7 @@ sys.stdin.read()
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker in the table."""
+    """A row of the table of brokers."""
 
     broker: str
     version: str
@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Broker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """A broker that the casebook is played on."""
 
     name: str
     release: str
@@ -169,7 +169,7 @@ def _kfake() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _mock() -> Iterator[str]:
-    """In a process of its own: a request may end it."""
+    """Run the broker in a process of its own, because a request may end it."""
     command = [sys.executable, "-c", MOCK]
     with subprocess.Popen(
         command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE

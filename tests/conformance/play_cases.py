@@ -23,7 +23,6 @@ from txnsim_lab.conformance._book.values import CaseError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play, and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.play_cases")
     parser.add_argument("case", nargs="*", metavar="FILE[/NAME]")
     parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)

@@ -178,12 +178,11 @@ each with the reason behind it. None is known: what takes its time is waited for
 
 
 def name_of(story: Story) -> str:
-    """The name of a story."""
     return story.__name__
 
 
 def id_of(story: Story, transaction_version: int) -> str:
-    """The name of a play."""
+    """The name of a play: that of the story, with the level."""
     return f"{name_of(story)}-tv{transaction_version}"
 
 
@@ -197,7 +196,7 @@ def stories_at(transaction_version: int, setup: ClusterSetup = ORDINARY) -> tupl
 
 
 def setup_of(story: Story) -> ClusterSetup:
-    """What a story is played on."""
+    """The kind of cluster that a story is played on."""
     return GROUNDS.get(name_of(story), ORDINARY)
 
 
@@ -211,7 +210,7 @@ def setups() -> tuple[tuple[int, ClusterSetup], ...]:
 
 
 def play_story(story: Story, address: str, transaction_version: int) -> Transcript:
-    """What the broker at that address answers to a story."""
+    """The answers of the broker at an address to a story."""
     player = FramePlayer(
         address, play_prefix=name_of(story).replace("_", "-"), level=transaction_version
     )

@@ -14,7 +14,7 @@ PATIENCE_S: Final = 20.0
 
 
 class Race(Enum):
-    """A name, and the reason."""
+    """A difference in timing that is allowed between two brokers, with its reason."""
 
     PRODUCER_IDS = (
         "a broker takes producer ids in blocks and answers COORDINATOR_LOAD_IN_PROGRESS while the"

@@ -99,7 +99,7 @@ def play(
 
 
 def has_ended(result: Result, operations: int, missing: Missing) -> bool:
-    """Whether so many operations were played, and a long play has been everywhere."""
+    """Whether ``operations`` were played, and a long play has visited every cell."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
     if operations < LONG_PLAY or result.operations >= LONGER_MAX * operations:
@@ -108,14 +108,14 @@ def has_ended(result: Result, operations: int, missing: Missing) -> bool:
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
-    """Where the last level's play still has to go, for those before as well."""
+    """The cells that the last level's play, or the plays of all levels, have not visited yet."""
     yield from cells.cells_not_visited(result)
     yield from cells.unvisited_anywhere([*earlier_results, result])
 
 
 @contextlib.contextmanager
 def both_brokers(transaction_version: int) -> Iterator[Addresses]:
-    """A real broker and ours, started alike; their addresses."""
+    """Start a real broker and ours with the same properties; their addresses."""
     properties = {**PROPERTIES, **REAL_ONLY}
     with (
         ApacheKafka(
@@ -149,7 +149,7 @@ def our_broker(transaction_version: int, **fields: str) -> Iterator[str]:
 
 
 def report(result: Result) -> Iterator[str]:
-    """What was played and found, line by line."""
+    """The lines of a report on the play and its findings."""
     share = 100 * result.succeeded / max(1, result.operations)
     yield (
         f"level {result.level}, seed {result.seed}: {result.operations} operations in"
@@ -167,7 +167,7 @@ def report(result: Result) -> Iterator[str]:
 
 
 def complaints(result: Result) -> Iterator[str]:
-    """Why a play is no proof."""
+    """The reasons for which a play proves nothing."""
     if result.differences:
         yield f"level {result.level}: {len(result.differences)} differences"
     yield from (

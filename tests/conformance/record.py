@@ -49,7 +49,6 @@ Plays = dict[tuple[str, int], Recording]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record, or compare."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.conformance.record",
         description="Play the stories to a real Apache Kafka and keep its answers.",
@@ -143,7 +142,7 @@ def keep(plays: Plays, folder: Path) -> None:
 
 
 def changes(plays: Plays, fresh: Path) -> Iterator[str]:
-    """Where the files in a directory say something else than those that are kept."""
+    """The differences between the files in a directory and the stored files."""
     for name in sorted({name for name, _ in plays}):
         if not path_of(name).exists():
             yield f"{name}: never recorded"

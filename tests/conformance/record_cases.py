@@ -48,7 +48,6 @@ Place = tuple[str, str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record, or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_cases")
     parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
     parser.add_argument("--level", action="append", type=int, choices=TXN_LEVELS)
@@ -76,7 +75,7 @@ Plays = dict[Place, list[Play]]
 def record_cases_chosen(
     cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
 ) -> tuple[Plays, list[str]]:
-    """Play these cases at these levels; and what went wrong."""
+    """Play these cases at these levels; return the recordings and the complaints."""
     plays: Plays = {}
     wrong: list[str] = []
     for broker_name, config in broker_configs().items():
@@ -128,7 +127,7 @@ def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> I
 
 
 def changes(recordings: dict[Place, Recording]) -> Iterator[str]:
-    """Where Kafka says something else than what is kept."""
+    """The plays in which Kafka answers otherwise than in the stored recordings."""
     for (file, name, level), recording_now in sorted(recordings.items()):
         was = answers.read_recordings(file).get(name, {}).get(level, ())
         play_label = f"{file}/{name} at {level}"
@@ -171,7 +170,7 @@ def keep(recordings: dict[Place, Recording], *, is_complete: bool) -> None:
 
 
 def _merge_answers(was: Recording | None, recording_now: Recording) -> Recording:
-    """Several answers stay, where the same is asked and both know of one in common."""
+    """Keep several recorded answers to a request if the new play got one of them."""
     if was is None or [exchange.asked for exchange in was] != [
         exchange.asked for exchange in recording_now
     ]:

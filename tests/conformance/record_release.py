@@ -34,7 +34,7 @@ PlaysByCase = dict[str, list[Recording | None]]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play and keep."""
+    """Play the stories on a release, and store its answers."""
     release = release_named(arguments[0])
     feature = release.features.get(FEATURE)
     level = 0 if feature is None else feature.new_cluster_level

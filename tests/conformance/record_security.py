@@ -19,7 +19,6 @@ from tests.conformance.security import KINDS, differences, kafka, write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record, or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_security")
     parser.add_argument("--check", action="store_true", help="compare and change nothing")
     parser.add_argument("--kind", choices=KINDS, action="append", help="only this, or these")

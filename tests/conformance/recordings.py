@@ -22,7 +22,7 @@ FOLDER: Final = Path(__file__).with_name("transcripts")
 
 
 def path_of(name: str, folder: Path = FOLDER) -> Path:
-    """Where a story's recordings are."""
+    """Path of the file with a story's recordings."""
     return folder / f"{name}.jsonl"
 
 

@@ -223,7 +223,7 @@ class Compared:
         sys.stdout.flush()
 
     def unexplained(self, comparison: Told) -> list[str]:
-        """Where the two differ in a play, without what may be."""
+        """The unexpected differences between the two brokers in a play."""
         return [
             line
             for line in comparison.lines
@@ -234,7 +234,7 @@ class Compared:
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A play that was compared."""
+    """A comparison of a play's recorded answers with ours."""
 
     label: str
     lines: list[str]
@@ -404,7 +404,7 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
 
 
 def _differences(expected_transcript: Transcript, transcript_found: Transcript) -> Iterator[str]:
-    """But for the order of partitions where that is a map's."""
+    """The differences, without the order of partitions where it is that of a map."""
     for transcript in (expected_transcript, transcript_found):
         transcript.entries = [
             (label, _by_partition(answer_told)) for label, answer_told in transcript.entries

@@ -43,7 +43,7 @@ CHANGES: Final = frozenset(
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
-    """A place of the map: what was asked when, and what came back."""
+    """A cell of the map: API, flow and state of a request, and the outcome."""
 
     level: int
     """Finalized level of ``transaction.version`` at that moment."""
@@ -56,7 +56,7 @@ class Cell(msgspec.Struct, frozen=True, order=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the two brokers parted, and what led to it."""
+    """A difference between the two brokers, with the requests that led to it."""
 
     command: str
     operation: Operation | None
@@ -71,7 +71,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What the plays of one level found."""
+    """The results of all plays at one level."""
 
     level: int
     seed: int
@@ -107,7 +107,7 @@ class Result(msgspec.Struct, kw_only=True):
         )
 
     def as_json(self) -> dict[str, Any]:
-        """For tools."""
+        """The result as JSON values."""
         return {
             "level": self.level,
             "command": self.command(self.seed, self.operations),

@@ -27,18 +27,17 @@ ENDLESS: Final = {"sub": "admin", "exp": 4_000_000_000}
 
 
 class Talk:
-    """One connection and what was said on it."""
+    """A connection, and the answers that it got."""
 
     def __init__(self, addresses: Mapping[str, str], listener: str) -> None:
         self._connection = RawConnection(addresses[listener])
         self.said: list[Any] = []
 
     def close(self) -> None:
-        """End it."""
         self._connection.close()
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
-        """Send a request; its answer is kept."""
+        """Send a request, and note its answer."""
         answer = self.quietly(api, version, **values)
         if api == "ApiVersions" and not isinstance(answer, NoAnswer):
             plain = ErrorCode(answer.error_code).name.upper()
@@ -50,7 +49,7 @@ class Talk:
         return answer
 
     def quietly(self, api: str, version: int, **values: Any) -> Any:
-        """Send a request; nothing is kept."""
+        """Send a request without noting its answer."""
         try:
             return self._connection.ask(KEYS[api], version, **values)
         except ConnectionError:
@@ -185,7 +184,7 @@ def _large_request_of_the_known(talk: Talk) -> None:
 
 
 def _frame(frame: bytes, *, size: int | None = None) -> Play:
-    """Bytes instead of a request; ``size`` is what they claim to be."""
+    """A frame of bytes that are no request; ``size`` is the value of its size field."""
 
     def play(talk: Talk) -> None:
         talk.raw(frame, size=len(frame) if size is None else size)
@@ -270,7 +269,6 @@ def _outlive_session(talk: Talk) -> None:
 
 
 def _again_after_the_end(addresses: Mapping[str, str]) -> list[Any]:
-    """A session that was begun before another one has ended when that one has."""
     talk, later = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
     try:
         talk.log_in()

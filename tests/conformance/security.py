@@ -39,7 +39,7 @@ _JOINS: Final[dict[str, Any]] = {
 
 
 def _join_until_assigned(ask: Callable[[], Any]) -> Any:
-    """The first answer to a heartbeat that joins which has partitions."""
+    """Send heartbeats that join until an answer assigns partitions; return the answer."""
     return until(
         ask,
         lambda answer: answer.assignment is not None and bool(answer.assignment.topic_partitions),
@@ -158,7 +158,7 @@ Answers = dict[str, Any]
 
 @contextlib.contextmanager
 def kafka() -> Iterator[dict[str, str]]:
-    """A real broker: the addresses of its listeners."""
+    """Start a real broker; the addresses of its listeners."""
     with ApacheKafka(
         listeners=Listeners(PROTOCOLS, PROPERTIES), jvm_options=("-Xmx512m",)
     ) as broker:
@@ -167,7 +167,7 @@ def kafka() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def simulator() -> Iterator[dict[str, str]]:
-    """A simulated one with the same properties, as a process, over TCP."""
+    """Start a simulated broker with the same properties in a process; its addresses."""
     with _config() as file, TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
         yield server.ready["security"]["bootstrap"]
 
@@ -198,7 +198,7 @@ def _config() -> Iterator[Path]:
 
 
 def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
-    """What a guest is answered."""
+    """The answers to the requests that a guest may not send."""
     side = GuardedBroker(addresses["SASL"])
     try:
         answer_by_denial: Answers = {}
@@ -211,7 +211,7 @@ def answers_to_denied(addresses: Mapping[str, str]) -> Answers:
 
 
 def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
-    """What a guest sees of what it may see in part."""
+    """The answers to requests of which a guest may see a part."""
     side = GuardedBroker(addresses["SASL"])
     try:
         return {name: play(side) for name, play in HIDDEN.items()}
@@ -220,7 +220,7 @@ def answers_with_hidden(addresses: Mapping[str, str]) -> Answers:
 
 
 def let_in(addresses: Mapping[str, str]) -> Answers:
-    """What the plays of SASL lead to; somebody else looks on and is not disturbed."""
+    """The answers to the plays of SASL; meanwhile another connection must get its answers."""
     onlooker = Talk(addresses, "SASL")
     try:
         onlooker.log_in()
@@ -236,18 +236,18 @@ KINDS: Final = {"denied": answers_to_denied, "hidden": answers_with_hidden, "let
 
 
 def path_of(kind: str) -> Path:
-    """Where the answers of a real broker are kept."""
+    """Path of the file with a real broker's answers."""
     return FOLDER / f"{kind}.jsonl"
 
 
 def recorded_answers(kind: str) -> Answers:
-    """What a real broker has answered."""
+    """The stored answers of a real broker."""
     lines = path_of(kind).read_text().splitlines()
     return {row["name"]: row["answer"] for row in map(json.loads, lines)}
 
 
 def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
-    """By name: what is kept and what is answered, where they differ."""
+    """The stored and the present answer by name, where they differ."""
     kept_answers = recorded_answers(kind)
     both = {
         name: (kept_answers.get(name), answers.get(name))
@@ -257,7 +257,7 @@ def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
 
 
 def write(kind: str, answers: Answers) -> None:
-    """Keep answers, one line each."""
+    """Store answers, one on each line."""
     FOLDER.mkdir(exist_ok=True)
     rows = (json.dumps({"name": name, "answer": answer}) for name, answer in answers.items())
     path_of(kind).write_text("".join(f"{row}\n" for row in rows))

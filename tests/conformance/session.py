@@ -64,21 +64,21 @@ class Session:
 
     @property
     def shrinks(self) -> bool:
-        """Something was found, and Hypothesis looks for the shortest way there."""
+        """Whether Hypothesis is shrinking a play that has found a difference."""
         return self._shortest is not None
 
     def _begin(self) -> None:
         self._shortest = None
 
     def parted(self, parted: Parted) -> None:
-        """The brokers parted; the shortest play that parts them is kept."""
+        """Note a difference between the brokers; the shortest play that shows it is kept."""
         if self._shortest is None:
             self._last_try = self._tries + self._shrinks
         if self._shortest is None or len(parted.trail) <= len(self._shortest.trail):
             self._shortest = parted
 
     def play(self, seed_of_plays: int) -> None:
-        """The plays of one seed; what parts the brokers is in the result."""
+        """Play the plays of one seed; the result has the differences between the brokers."""
         self._begin()
         hypothesis_settings = settings(
             max_examples=self.result.plays_per_seed,

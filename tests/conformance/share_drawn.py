@@ -56,11 +56,11 @@ class Sharer:
         self._connection.__enter__()
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
-        """Ask on its own connection."""
+        """Send a request on the member's own connection."""
         return self._connection.ask(_KEYS[api], version, **values)
 
     def close(self) -> None:
-        """Close its connection."""
+        """Close the member's connection."""
         self._connection.__exit__(None, None, None)
 
     def reconnect(self) -> None:
@@ -91,7 +91,7 @@ class DrawnShares:
         self._written = 0
 
     def play(self) -> None:
-        """All of it."""
+        """Draw and send all requests of the play."""
         plays, chance = self._p, self._chance
         plays.play, plays.own_names = self._name, self._group
         if not plays.rows:
@@ -138,7 +138,7 @@ class DrawnShares:
     # Before and after
 
     def _warm_up(self) -> None:
-        """Have the topic of share states made: the first reads fail meanwhile."""
+        """Have the topic of share states created, because the first reads fail until then."""
         sharer = self._sharers[0]
         for _ in range(100):
             values = {"group_id": "warm-shares", "member_id": sharer.member_id, "rack_id": None}
@@ -273,7 +273,7 @@ class DrawnShares:
         self._beat_until_settled()
 
     def _disconnect(self) -> None:
-        """A lost connection releases what its member has."""
+        """Close a member's connection, which releases the records that it acquired."""
         self._choose_sharer().reconnect()
         time.sleep(self._p.pause_s)
 
@@ -377,7 +377,7 @@ class DrawnShares:
     # Share sessions
 
     def _share_fetch(self, sharer: Sharer, epoch: int | None = None, **fields: Any) -> Any:
-        """ShareFetch, as the member would, but for the fields."""
+        """A ShareFetch of the member, with ``fields`` in place of the right values."""
         session = sharer.epoch if epoch is None else epoch
         topics = fields.pop("topics", None)
         if topics is None:
@@ -475,7 +475,7 @@ class DrawnShares:
         self._share_fetch(sharer, **fields)
 
     def _acks(self, sharer: Sharer) -> list[dict[str, Any]]:
-        """Acknowledgements of what it has, or of something else."""
+        """Acknowledgements of records that the member has acquired, or of others."""
         chance = self._chance
         held_spans = [
             (topic_partition, span)
@@ -530,7 +530,7 @@ class DrawnShares:
         self._follow(sharer, answer, session)
 
     def _session(self) -> None:
-        """A session epoch, a member, a topic or a partition that is not right."""
+        """A ShareFetch with a wrong session epoch, member, topic or partition."""
         chance, sharer = self._chance, self._choose_sharer()
         match chance.choice(
             ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")
@@ -628,7 +628,7 @@ class DrawnShares:
         self._p.ask("DescribeShareGroupOffsets", 1, groups=[group])
 
     def _coordinators(self) -> None:
-        """FindCoordinator of keys of share partitions."""
+        """FindCoordinator requests with keys of share partitions."""
         chance = self._chance
         topic_id = uuid_text(next(iter(self._ids.values())))
         key = chance.choice(
@@ -715,12 +715,11 @@ _CONFIGS: Final = (
 
 
 def play(plays: Plays, seed: int) -> None:
-    """The play of a seed."""
     DrawnShares(plays, seed).play()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Ask both."""
+    """Play drawn requests on a real broker and on ours, and compare the answers."""
     return compare_play("share_drawn", play, TRANSCRIPT, argv)
 
 

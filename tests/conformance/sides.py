@@ -36,7 +36,7 @@ _TAKE_PRODUCER_IDS: Final = ("InitProducerId", "EndTxn")
 
 
 class Side:
-    """One broker."""
+    """One of the two brokers of a play."""
 
     def __init__(self, address: str, *, scene: str, transaction_version: int) -> None:
         self.player = FramePlayer(address, play_prefix=scene, level=transaction_version)
@@ -45,15 +45,15 @@ class Side:
         self._topic_ids: dict[str, Any] = {}
 
     def pid(self, pid_number: int) -> int:
-        """The n-th producer id that it handed out."""
+        """The ``pid_number``-th producer id that this broker gave out."""
         return self._pids[pid_number]
 
     def topic_id(self, topic_name: str) -> Any:
-        """The id that it gave to a topic."""
+        """The topic id that this broker gave to a topic."""
         return self._topic_ids[topic_name]
 
     def number(self, pid: int) -> int:
-        """Which of its producer ids this is; a new one is added."""
+        """The number of a producer id of this broker; a new id gets the next number."""
         if pid not in self._pids:
             self._pids.append(pid)
         return self._pids.index(pid)
@@ -68,7 +68,7 @@ class Side:
             )
 
     def ask(self, operation: Operation) -> Any:
-        """Its answer, written down."""
+        """Send an operation's request; the answer goes into the transcript as well."""
         values = resolve_names(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
@@ -91,7 +91,7 @@ class Side:
     # Until the broker has heard of a change
 
     def await_level(self, transaction_version: int) -> None:
-        """Until it says that this level of ``transaction.version`` is finalized."""
+        """Wait until the broker shows this finalized level of ``transaction.version``."""
         self.player.ask_until(
             lambda answer: _finalized_level(answer) == transaction_version,
             "ApiVersions",
@@ -101,7 +101,7 @@ class Side:
         )
 
     def await_topic(self, topic_name: str, partitions: int) -> None:
-        """Until it serves so many partitions of a topic, none of them where it was deleted."""
+        """Wait until a topic has ``partitions`` led partitions; 0 for a deleted topic."""
         expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
 
         def has_led_partitions(answer: Any) -> bool:
@@ -126,7 +126,7 @@ class Side:
     def await_config(
         self, resource_type: int, name: str, key: str, config_value: str | None
     ) -> None:
-        """Until it shows that value; where there is None, until it shows no own value."""
+        """Wait until the broker shows this value of a config; None means no own value."""
         own = {2: 1, 4: 3}[resource_type]
         resource = {
             "resource_type": resource_type,
@@ -147,7 +147,7 @@ class Side:
             self.player.await_metadata()
 
     def await_group(self, group: str) -> None:
-        """Until the group has a loaded coordinator."""
+        """Wait until the group has a loaded coordinator."""
         values: Values = {"key": group, "key_type": 0}
         self.player.ask_until(
             lambda answer: answer.error_code == ErrorCode.none, "FindCoordinator", 1, **values
@@ -160,7 +160,7 @@ class Side:
         )
 
     def await_coordinator(self, transactional_id: str) -> None:
-        """Until the transactional id has a loaded coordinator."""
+        """Wait until the transactional id has a loaded coordinator."""
         self.player.await_coordinator(transactional_id)
 
 
@@ -181,12 +181,11 @@ class Pair:
         self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
-        """Close the connections."""
         self.real.player.close()
         self.ours.player.close()
 
     def ask(self, operation: Operation) -> tuple[Any, Any]:
-        """Both answers."""
+        """Send an operation's request to both brokers; return both answers."""
         return self.real.ask(operation), self.ours.ask(operation)
 
     def both(self, call: Callable[[Side], object]) -> None:
@@ -194,12 +193,12 @@ class Pair:
         call(self.ours)
 
     def await_change(self, call: Callable[[Side], object]) -> None:
-        """Until both have heard of a change."""
+        """Wait until both brokers know of a change."""
         self._races[Race.CHANGES] += 1
         self.both(call)
 
     def differences(self) -> list[str]:
-        """Where the answers since the last call differ, the real one's first."""
+        """The differences of the answers since the last call, the real broker's answer first."""
         differences_found = list(
             differences(self.real.player.transcript, self.ours.player.transcript)
         )

@@ -94,7 +94,7 @@ class Stage:
         return Drawer(choices, self.world, self.level, wrong=wrong)
 
     def others(self, choices: Choices) -> OthersDrawer:
-        """Draws what operators and readers ask."""
+        """The drawer of requests of operators and readers."""
         return OthersDrawer(choices, self.world, self.drawer(choices))
 
     # Asking
@@ -132,7 +132,7 @@ class Stage:
             raise Parted([str(failure)], self.trail) from failure
 
     def _take_answers(self, operation: Operation, real: Any, ours: Any) -> None:
-        """Count, compare and learn."""
+        """Count the operation, compare the answers, and learn identities from them."""
         state = self._state_before(operation)
         producer = self.world.named(operation.transactional_id)
         outcomes_found = outcomes(_answer_of_operation(operation, real))
@@ -197,7 +197,7 @@ class Stage:
                     self.start_anew(producer)
 
     def start_anew(self, producer: Producer) -> None:
-        """A producer goes on under a transactional id that nobody knows yet."""
+        """Let a producer go on under a new transactional id."""
         self._renamed += 1
         producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
         self.await_coordinator(producer)
@@ -280,7 +280,7 @@ class Stage:
     # Changes
 
     def await_coordinator(self, producer: Producer) -> None:
-        """Until both know the coordinator of a new transactional id."""
+        """Wait until both brokers know the coordinator of a new transactional id."""
         producer_name = producer.name
         assert producer_name is not None
         self._pair.both(lambda side: side.await_coordinator(producer_name))
@@ -304,7 +304,7 @@ class Stage:
             self.level = transaction_version
 
     def verify(self, *, enabled: bool) -> None:
-        """Switch verification on or off."""
+        """Enable or disable ``transaction.partition.verification.enable``."""
         self.ask(changes.alter_verification(enabled=enabled))
         setting = None if enabled else "false"
         key = changes.VERIFICATION
@@ -324,7 +324,7 @@ class Stage:
             altered[name] = config_value
 
     def delete_topic(self, choices: Choices, topic: str) -> None:
-        """A topic goes, with all that is in it."""
+        """Delete a topic with all its records."""
         real = self.ask(changes.delete_topic(choices, topic))
         if real.responses[0].error_code == ErrorCode.none:
             self._pair.await_change(lambda side: side.await_topic(topic, 0))

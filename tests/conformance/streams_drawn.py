@@ -82,7 +82,7 @@ class DrawnPlay:
         self._clean_topics()
 
     def _clean_topics(self) -> None:
-        """Take away what a play with this seed has left."""
+        """Remove the group and the topics that an earlier play with this seed has left."""
         plays, group = self._p, self._group
         values = {"group_ids": [group], "include_authorized_operations": False}
         (group_description,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
@@ -177,7 +177,7 @@ class DrawnPlay:
         ]
 
     def _odd(self, first_topic: str) -> list[dict[str, Any]]:
-        """What a broker may find fault with."""
+        """Subtopologies that a broker may refuse."""
         chance, group = self._chance, self._group
         return chance.choice(
             (
@@ -280,7 +280,7 @@ class DrawnPlay:
         return self._members[self._chance.choice(sorted(self._members))]
 
     def _beat_otherwise(self) -> None:
-        """A wrong epoch, other tasks, another name."""
+        """A heartbeat with a wrong epoch, other tasks or another member's id."""
         if not self._members:
             return
         chance = self._chance
@@ -343,7 +343,7 @@ class DrawnPlay:
         member.leave(epoch, **fields)
 
     def _return(self) -> None:
-        """A static member's next life."""
+        """A static member joins once more."""
         chance = self._chance
         fields = self._identity() | {"instance_id": chance.choice(("i1", "i2"))}
         member_name = chance.choice((*self._names[:3], "g", "h"))
@@ -513,12 +513,11 @@ _CONFIGS: Final = (
 
 
 def play(plays: Plays, seed: int) -> None:
-    """The play of a seed."""
     DrawnPlay(plays, seed).play()
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Ask both."""
+    """Play drawn requests on a real broker and on ours, and compare the answers."""
     return compare_play("streams_drawn", play, TRANSCRIPT, argv)
 
 

@@ -35,7 +35,7 @@ REAL_PAUSE_S: Final = 2.0
 
 
 def answers(plays: Plays, names: Iterable[str] | None = None) -> list[list[Any]]:
-    """Play all of it, or what is named; the rows."""
+    """Play everything, or the named plays; return the rows of answers."""
     with plays.connected():
         plays.topic("one", 1)
         plays.topic("three", 3)
@@ -46,7 +46,7 @@ def answers(plays: Plays, names: Iterable[str] | None = None) -> list[list[Any]]
 
 
 def play_invalid(p: Plays) -> None:
-    """Requests that no group takes."""
+    """Heartbeats that are invalid for every group."""
     t = simple()
     p.beat("", "m", 0, t)
     p.beat(" ", "m", 0, t)
@@ -81,7 +81,7 @@ def play_missing(p: Plays) -> None:
 
 
 def play_one_member(p: Plays) -> None:
-    """One member lives and goes."""
+    """A group of one member, which leaves at the end."""
     a = p.member("s03", "a", simple())
     a.beat()
     p.desc("s03")
@@ -106,7 +106,7 @@ def play_one_member(p: Plays) -> None:
 
 
 def play_counting(p: Plays) -> None:
-    """A word count, one, two and three members."""
+    """A word count with one, two and three members."""
     a = p.member("s04", "a", count("s04"))
     p.settle_topics()
     p.desc("s04")
@@ -129,7 +129,7 @@ def play_counting(p: Plays) -> None:
 
 
 def play_sources(p: Plays) -> None:
-    """Source topics come and go."""
+    """Source topics are created and deleted."""
     p.beat("s05", "a", 0, (0, [sub("0", ("nope", "src", "nada"))]))
     p.beat("s05", "a", 2)
     p.desc("s05")
@@ -147,7 +147,7 @@ def play_sources(p: Plays) -> None:
 
 
 def play_copartitioning(p: Plays) -> None:
-    """Numbers of partitions that fit, or not."""
+    """Numbers of partitions that match in copartitioned topics, or do not."""
     p.beat("s06a", "a", 0, (0, [sub("0", ("src", "one"), cop=[cg((0, 1))])]))
     p.beat(
         "s06b",
@@ -214,7 +214,7 @@ def play_copartitioning(p: Plays) -> None:
 
 
 def play_epochs(p: Plays) -> None:
-    """Epochs of topologies, tasks that can not be."""
+    """Wrong topology epochs, and tasks that the topology does not have."""
     a = p.member("s07", "a", (2, simple()[1]))
     p.beat("s07", "b", 0, (1, simple()[1]))
     p.beat("s07", "c", 0, (3, simple()[1]))
@@ -228,7 +228,7 @@ def play_epochs(p: Plays) -> None:
 
 
 def play_static(p: Plays) -> None:
-    """A static member and its lives."""
+    """A static member leaves and comes back."""
     a = p.member("s08", "a", stateful("s08"), instance_id="i")
     p.settle_topics()
     a.beat()
@@ -250,7 +250,7 @@ def play_static(p: Plays) -> None:
 
 
 def play_protocols(p: Plays) -> None:
-    """Groups of other protocols."""
+    """The same group id with members of other protocols."""
     p.consume("s09")
     p.beat("s09", "a", 0, simple())
     p.beat("s09", "a", 4)
@@ -280,7 +280,7 @@ def play_protocols(p: Plays) -> None:
 
 
 def play_positions(p: Plays) -> None:
-    """Who may commit and read positions."""
+    """Commits and reads of positions by members and by others."""
     a = p.member("s10", "a", stateful("s10"))
     p.settle_topics()
     a.beat()
@@ -313,7 +313,7 @@ def play_positions(p: Plays) -> None:
 
 
 def play_shutdown(p: Plays) -> None:
-    """A member wants all to stop."""
+    """A member requests a shutdown of the whole application."""
     a = p.member("s11", "a", simple())
     b = p.member("s11", "b", simple())
     settle(a, b)
@@ -390,7 +390,7 @@ def play_roles(p: Plays) -> None:
 
 
 def play_tags(p: Plays) -> None:
-    """Client tags that are missing."""
+    """Members without the client tags that the group's assignment needs."""
     p.conf("s14", streams__rack__aware__assignment__tags="zone,cluster")
     p.beat("s14", "a", 0, simple())
     p.beat("s14", "a", 0, simple(), v=0)
@@ -449,7 +449,7 @@ def play_growing(p: Plays) -> None:
 
 
 def play_delays(p: Plays) -> None:
-    """The first assignment, and the interval."""
+    """The delay of the first assignment, and the interval between assignments."""
     p.conf(
         "s17",
         streams__initial__rebalance__delay__ms="1500",
@@ -472,7 +472,7 @@ def play_delays(p: Plays) -> None:
 
 
 def play_creation(p: Plays) -> None:
-    """Internal topics that can not be made."""
+    """Internal topics that can't be created."""
     p.beat("s18", "a", 0, (0, [sub("0", ("src",), logs=[ti("s18-log", 0, 9)])]))
     p.settle_topics()
     p.beat("s18", "a", 2)
@@ -487,7 +487,7 @@ def play_creation(p: Plays) -> None:
 
 
 def play_many(p: Plays) -> None:
-    """Five members of three processes."""
+    """Five members in three processes."""
     p.member("s19", "m0", many(), process_id="p0").leave()
     p.settle_topics()
     ms = [p.member("s19", f"m{i}", many(), process_id=f"p{i % 3}") for i in range(5)]

@@ -68,7 +68,7 @@ def plain(value: Any) -> Any:
 
 
 def ti(name: str, partitions: int = 0, rf: int = 0, **configs: str) -> dict[str, Any]:
-    """An internal topic."""
+    """An internal topic of a request."""
     return {
         "name": name,
         "partitions": partitions,
@@ -89,7 +89,7 @@ def sub(
     cop: Iterable[Any] = (),
     regex: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """A subtopology."""
+    """A subtopology of a request."""
     return {
         "subtopology_id": subtopology_id,
         "source_topics": sources,
@@ -102,7 +102,7 @@ def sub(
 
 
 def cg(sources: Iterable[int] = (), reps: Iterable[int] = ()) -> dict[str, Any]:
-    """A copartition group."""
+    """A copartition group of a request."""
     return {
         "source_topics": sources,
         "source_topic_regex": (),
@@ -144,7 +144,7 @@ def many() -> Topology:
 
 
 def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
-    """Tasks of a request from ``"0_1"``."""
+    """Tasks such as ``"0_1"`` in the form of a request."""
     if owned is None:
         return None
     indexes_by_subtopology: dict[str, list[int]] = {}
@@ -158,7 +158,7 @@ def ids(owned: Iterable[str] | None) -> list[dict[str, Any]] | None:
 
 
 def task_names(tasks: Iterable[Any] | None) -> list[str]:
-    """Tasks of an answer as ``"0_1"``."""
+    """Names such as ``"0_1"`` of an answer's tasks."""
     return [
         f"{task.subtopology_id}_{partition_index}"
         for task in tasks or ()
@@ -192,7 +192,7 @@ class Plays:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Be connected, and have a coordinator."""
+        """Connect, and wait until a streams group has a loaded coordinator."""
         with self._connection:
             self.topic("src")
             for _ in range(200):
@@ -214,7 +214,7 @@ class Plays:
         return answer
 
     def settle_topics(self) -> None:
-        """Let the broker hear of new topics."""
+        """Wait until the broker knows of new topics."""
         time.sleep(self.pause_s)
 
     # Topics and configs
@@ -277,7 +277,7 @@ class Plays:
         quiet: bool = False,
         **fields: Any,
     ) -> Any:
-        """StreamsGroupHeartbeat."""
+        """Send a StreamsGroupHeartbeat."""
         is_joining = epoch == 0
         kinds: Any
         if own is _KEEP:
@@ -319,11 +319,11 @@ class Plays:
         return answer
 
     def member(self, group: str, member: str, topology: Topology, **fields: Any) -> Member:
-        """A member that joins."""
+        """A new member, which has sent its first heartbeat."""
         return Member(self, group, member, topology, **fields)
 
     def desc(self, *groups: str, v: int = 1, **fields: Any) -> None:
-        """StreamsGroupDescribe."""
+        """Send a StreamsGroupDescribe."""
         self.ask(
             "StreamsGroupDescribe",
             v,
@@ -333,7 +333,7 @@ class Plays:
         )
 
     def listed(self, **fields: Any) -> None:
-        """ListGroups; the groups of this play."""
+        """Send a ListGroups; note the groups of this play only."""
         values = {"states_filter": [], "types_filter": [], **fields}
         answer = self.ask("ListGroups", 5, quiet=True, **values)
         groups = sorted(answer.groups, key=lambda group: group.group_id)
@@ -341,11 +341,11 @@ class Plays:
         self.rows.append([self.play, "ListGroups", 5, own_groups])
 
     def gone(self, *groups: str) -> None:
-        """DeleteGroups."""
+        """Send a DeleteGroups."""
         self.ask("DeleteGroups", 2, groups_names=groups)
 
     def consume(self, group: str, member: str = "m", epoch: int = 0) -> None:
-        """ConsumerGroupHeartbeat."""
+        """Send a ConsumerGroupHeartbeat."""
         self.ask(
             "ConsumerGroupHeartbeat",
             1,
@@ -362,7 +362,7 @@ class Plays:
         )
 
     def share(self, group: str) -> None:
-        """ShareGroupHeartbeat."""
+        """Send a ShareGroupHeartbeat."""
         self.ask(
             "ShareGroupHeartbeat",
             1,
@@ -376,7 +376,7 @@ class Plays:
     def commit(
         self, group: str, member: str, epoch: int, *places: int, v: int = 9, t: str = "src"
     ) -> None:
-        """OffsetCommit."""
+        """Send an OffsetCommit."""
         partitions = [
             {
                 "partition_index": partition_index,
@@ -406,7 +406,7 @@ class Plays:
         instance: str | None,
         version: int,
     ) -> None:
-        """TxnOffsetCommit, in a transaction that is aborted."""
+        """Send a TxnOffsetCommit, in a transaction that is aborted."""
         name = {"transactional_id": f"{group}-txn"}
         own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
         while (begun := self.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
@@ -436,7 +436,7 @@ class Plays:
         self.ask("EndTxn", 3, quiet=True, **producer_fields, committed=False)
 
     def configs_of(self, group: str, prefix: str = "streams.") -> None:
-        """DescribeConfigs of a group."""
+        """Send a DescribeConfigs for a group."""
         resource = {"resource_type": 32, "resource_name": group, "configuration_keys": None}
         answer = self.ask(
             "DescribeConfigs",
@@ -471,7 +471,7 @@ class Plays:
         self.settle_topics()
 
     def configure_broker(self, configs: Mapping[str, str | None]) -> None:
-        """IncrementalAlterConfigs of all brokers."""
+        """Send an IncrementalAlterConfigs for all brokers."""
         changes = [
             {
                 "name": config_name,
@@ -506,7 +506,7 @@ class Plays:
         self.rows.append([self.play, "DescribeConfigs", 4, config_rows])
 
     def fetch(self, group: str, member: str | None, epoch: int) -> None:
-        """OffsetFetch."""
+        """Send an OffsetFetch."""
         group_request = {
             "group_id": group,
             "member_id": member,
@@ -516,7 +516,7 @@ class Plays:
         self.ask("OffsetFetch", 9, groups=[group_request], require_stable=False)
 
     def joinc(self, group: str) -> None:
-        """JoinGroup."""
+        """Send a JoinGroup."""
         self.ask(
             "JoinGroup",
             7,
@@ -531,7 +531,7 @@ class Plays:
 
 
 class Member:
-    """A member that does as it hears."""
+    """A member that takes over the epoch and the tasks that each answer assigns."""
 
     def __init__(
         self, plays: Plays, group: str, member: str, topology: Topology, **fields: Any
@@ -549,7 +549,7 @@ class Member:
             self.own = tuple(map(task_names, kinds))
 
     def beat(self, *, quiet: bool = False, **fields: Any) -> None:
-        """It reports what it has, and takes what it gets."""
+        """Send a heartbeat with the owned tasks, and take over the tasks of the answer."""
         answer = self._plays.beat(
             self._group,
             self._member,
@@ -564,12 +564,12 @@ class Member:
             self._take_assignment(answer)
 
     def leave(self, epoch: int = -1, **fields: Any) -> None:
-        """It leaves."""
+        """Leave the group."""
         self._plays.beat(self._group, self._member, epoch, **fields, **self.kept)
 
 
 def settle(*members: Member, quiet: bool = False) -> None:
-    """Members go on until nothing changes."""
+    """Send heartbeats of all members until no answer changes anything."""
     for _ in range(6):
         states_before = [(member.e, member.own) for member in members]
         for member in members:

@@ -165,7 +165,7 @@ def texts_in(path: Path) -> Iterator[str]:
 
 
 def subjects() -> frozenset[str]:
-    """What the ids of rules begin with."""
+    """The first parts of all rule ids, up to the dot."""
     return frozenset(rule.partition(".")[0] for rule in rules())
 
 

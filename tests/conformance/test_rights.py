@@ -63,7 +63,7 @@ Right = tuple[ResourceType, AclOperation]
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that has to be granted."""
+    """A right that a request needs, and Kafka's error without the right."""
 
     any_of: tuple[Right, ...]
     denied: str
@@ -90,7 +90,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One request."""
+    """A request with the rights that it needs."""
 
     api: str
     version: int
@@ -264,7 +264,7 @@ SIDES = {"txnsim": simulator, "apache": kafka}
     ],
 )
 def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
-    """A broker with an authorizer that knows a transaction."""
+    """A broker with an authorizer, at which the transactional id ``tx`` exists."""
     with SIDES[request.param]() as addresses:
         denied_side = GuardedBroker(addresses["SASL"])
         until(
@@ -279,7 +279,7 @@ def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
 
 
 def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
-    """What is missing for a guest, as far as the answer tells."""
+    """The right that a guest lacks, as far as the answer tells."""
     answer: Any = side.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
     teller = errors_of(answer.__class__)

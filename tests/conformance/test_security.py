@@ -19,7 +19,7 @@ from txnsim.api.authorization.gate import GUARDS
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, Answers]]:
-    """What the simulator answers."""
+    """The simulator's answers."""
     with virtual() as addresses:
         yield {kind: ask(addresses) for kind, ask in KINDS.items()}
 

@@ -35,7 +35,7 @@ Jump = tuple[int, int, int]
 
 
 def read(name: str) -> list[bytes]:
-    """What the repository keeps for a target."""
+    """The inputs that the repository keeps for a target."""
     path = CORPUS_FOLDER / f"{name}.txt"
     if not path.exists():
         return []
@@ -43,7 +43,7 @@ def read(name: str) -> list[bytes]:
 
 
 def unpack(target: Target, file_name: str) -> Path:
-    """The folder with which a run begins: seeds, what is kept, what earlier runs have found."""
+    """The folder of a run's first inputs: seeds, the kept corpus, and finds of earlier runs."""
     folder = WORKING / file_name / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     for data in (*target.seeds(), *read(file_name)):
@@ -52,7 +52,7 @@ def unpack(target: Target, file_name: str) -> Path:
 
 
 def sample_inputs(folder: Path, count: int) -> Path:
-    """A folder beside it with so many of its inputs, others each time."""
+    """A folder with a drawn part of the inputs, another part each time."""
     sample_folder = folder.with_name("begin")
     shutil.rmtree(sample_folder, ignore_errors=True)
     sample_folder.mkdir()

@@ -54,7 +54,7 @@ class Draw:
         return self._data[self._position - 1]
 
     def take(self, size: int) -> bytes:
-        """So many, fewer at the end."""
+        """The next ``size`` bytes, or fewer at the end."""
         data = self._data[self._position : self._position + size]
         self._position += size
         return data

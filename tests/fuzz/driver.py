@@ -46,7 +46,7 @@ class KeptFind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FuzzOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run over one target came to."""
+    """The result of a run over one target."""
 
     target: str
     seconds: float
@@ -93,7 +93,7 @@ class Workers:
         self._parent.communicate()
 
     def run(self, task: Mapping[str, object], on_poll: Callable[[], object]) -> int:
-        """Do a task; the exit status of its process."""
+        """Run a task in a worker; return the exit status of its process."""
         assert self._parent.stdin is not None
         self._parent.stdin.write(msgspec.json.encode(task) + b"\n")
         self._line(on_poll)  # the process id of the child
@@ -117,7 +117,7 @@ def fuzz(
     inputs: int | None,
     on_progress: Callable[[str], object],
 ) -> FuzzOutcome:
-    """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
+    """Fuzz one target for a time or for a number of inputs, whichever limit comes first."""
     target = load(name)
     folder = begin_folder = corpus.unpack(target, name)
     if seconds is not None and target.seeds_a_second is not None:
@@ -182,7 +182,7 @@ def fuzz(
 
 
 def _options(target: Target, work_folder: Path) -> list[str]:
-    """Those of libFuzzer that are the same in each run of a target."""
+    """libFuzzer's options that are the same in each run of a target."""
     return [
         f"-artifact_prefix={work_folder / 'left'}/",
         f"-max_len={target.length_max}",
@@ -199,7 +199,7 @@ def _dictionary(work_folder: Path) -> Path:
 
 
 def replay(name: str, path: Path) -> Find | None:
-    """Play one input as it is, in this process; what it has broken, if anything."""
+    """Play one input in this process; return the broken property, or None."""
     return play_for_find(Judge(load(name)), path.read_bytes())
 
 
@@ -221,7 +221,7 @@ def _count(work_folder: Path) -> int:
 
 
 def _finds(name: str, work_folder: Path) -> list[KeptFind]:
-    """What the worker and libFuzzer have kept; doubtful ones are played again first."""
+    """The finds of the worker and of libFuzzer; doubtful ones are played again first."""
     finds: list[KeptFind] = []
     for story in sorted((work_folder / "finds").glob("*.txt")):
         kind = story.read_text().partition("\n")[0]
@@ -236,7 +236,7 @@ def _finds(name: str, work_folder: Path) -> list[KeptFind]:
 
 
 def _keep_find(name: str, kind: str, path: Path) -> KeptFind:
-    """A find, kept where no later run deletes it."""
+    """Copy an input that broke a property to where later runs do not delete it."""
     folder = corpus.WORKING / "finds" / name
     folder.mkdir(parents=True, exist_ok=True)
     data = path.read_bytes()

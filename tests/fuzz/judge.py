@@ -29,7 +29,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judge:
-    """Plays inputs."""
+    """Plays inputs to a target, and measures time and memory of each."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -43,7 +43,7 @@ class Judge:
         )
 
     def play(self, data: bytes) -> Find | None:
-        """What an input has broken, if anything."""
+        """Play an input; return the broken property, or None."""
         if not self._until_rest:
             self._reset_memory()
         self._until_rest -= 1
@@ -109,5 +109,5 @@ def _find_of_error(error: BaseException) -> Find:
 
 
 def name_of(data: bytes) -> str:
-    """What an input is called on disk."""
+    """The file name of an input."""
     return hashlib.sha256(data).hexdigest()[:16]

@@ -21,7 +21,7 @@ class Violation(AssertionError):
 
 
 class Target(NamedTuple):
-    """Something that reads input."""
+    """Code that reads input, with seeds and limits for the fuzzer."""
 
     play: Play
     seeds: Callable[[], Iterable[bytes]]

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Total(msgspec.Struct, kw_only=True):
-    """What all runs of one target have come to."""
+    """The sums over all runs of one target."""
 
     inputs: int = 0
     seconds: float = 0.0

@@ -33,7 +33,7 @@ _FIGURES_EVERY: Final = 500
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is to do."""
+    """A task for a child process: a target and libFuzzer's options."""
 
     target: str
     directory: str
@@ -105,7 +105,7 @@ class _FuzzRun:
             self._counts = mmap.mmap(file.fileno(), COUNTS.size)
 
     def play_input(self, data: bytes) -> None:
-        """One input."""
+        """Play one input, count it, and keep it if it broke a property."""
         find = self._judge.play(data)
         self._number += 1
         judge = self._judge

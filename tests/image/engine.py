@@ -51,7 +51,7 @@ class EngineError(Exception):
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """What containers are made of."""
+    """A container image: its files and its settings."""
 
     name: str = IMAGE
     root: Path = _ROOT
@@ -92,7 +92,7 @@ class Engine:
         engine = self
 
         class Handler(_Handler):
-            """Answers for this engine."""
+            """Answers HTTP requests to this engine."""
 
             def engine(self) -> Engine:
                 return engine
@@ -103,11 +103,11 @@ class Engine:
 
     @property
     def address(self) -> str:
-        """What DOCKER_HOST is to be."""
+        """The value for DOCKER_HOST."""
         return f"tcp://127.0.0.1:{self._server.server_address[1]}"
 
     def variables(self) -> dict[str, str]:
-        """What the libraries read: where we are, and that no container of theirs cleans up."""
+        """Environment variables for Testcontainers: this engine's address, no clean-up."""
         return {
             "DOCKER_HOST": self.address,
             "TESTCONTAINERS_RYUK_DISABLED": "true",
@@ -131,7 +131,7 @@ class Engine:
 
 
 class Container:
-    """One container, from its creation on."""
+    """A container, from its creation on."""
 
     def __init__(
         self, image: Image, request: Mapping[str, Any], folder: Path, *, number: int
@@ -199,7 +199,7 @@ class Container:
             threading.Thread(target=self._carry, args=(outer, port), daemon=True).start()
 
     def _carry(self, outer: socket.socket, port: int) -> None:
-        """What comes and goes on one connection; this thread lives in the container's network."""
+        """Copy the bytes of one connection, in a thread in the container's network."""
         with outer:
             try:
                 namespace = os.open(f"/proc/{self._inside}/ns/net", os.O_RDONLY)
@@ -279,11 +279,11 @@ class Container:
             self._listeners.popitem()[1].close()
 
     def logs(self) -> bytes:
-        """What it has printed, as one frame of Docker's stream."""
+        """The container's output, as one frame of Docker's stream."""
         return _frame(self._output.read_bytes())
 
     def describe(self) -> dict[str, Any]:
-        """As Docker's inspection tells it."""
+        """The container in the form of ``docker inspect``."""
         status = "running" if self.is_running else "created" if self._process is None else "exited"
         code = None if self._process is None else self._process.poll()
         published = {
@@ -545,7 +545,7 @@ _ROUTES: Final[
 
 
 def _become(telling: int) -> None:
-    """Make what a container finds, then run its command in this process's place."""
+    """Set up the container's environment, then replace this process by its command."""
     story = json.loads(sys.stdin.buffer.read())
     with socket.socket() as any_socket:  # loopback is down in a new network
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sh14x", b"lo", 0x1 | 0x40))  # SIOCSIFFLAGS

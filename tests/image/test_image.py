@@ -58,7 +58,7 @@ def image() -> Iterator[Image]:
 
 
 class Running(NamedTuple):
-    """A container that serves."""
+    """A running container and its addresses."""
 
     bootstrap: str
     http: int
@@ -68,7 +68,7 @@ class Running(NamedTuple):
 
 @contextmanager
 def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Running]:
-    """What ``command`` starts; it prints its facts as JSON in one line."""
+    """Start a server by ``command``, which prints its facts as one line of JSON."""
     with output.open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -97,7 +97,7 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
 
 
 def in_chroot(image: Image, *words: str, user: str | None = None, http: int) -> list[str]:
-    """What an engine would run: the entry point, with variables and arguments."""
+    """The command that an engine would run: the entry point, with variables and arguments."""
     environment = {"TXNSIM_PORT": "0", "TXNSIM_HTTP_PORT": str(http), "TXNSIM_TOKEN": TOKEN}
     environment["TXNSIM_ADVERTISED_HOST"] = "127.0.0.1"
     options = [

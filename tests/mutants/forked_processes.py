@@ -125,6 +125,6 @@ def _do_and_end(job: Callable[[Path], None], result: Path) -> NoReturn:
 
 
 def _kill_group(process_id: int) -> None:
-    """Kill a process and all that it has started; of one that has ended, these."""
+    """Kill a process and its children; if the process has ended, only the children."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process_id, signal.SIGKILL)

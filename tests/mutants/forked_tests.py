@@ -51,7 +51,7 @@ BASELINE_CHUNK: Final = 40
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test does without a mutant."""
+    """The result of a test without a mutant."""
 
     passed: bool
     seconds: float
@@ -60,7 +60,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
 
     def reaches(self, path: Path, lines: range) -> bool:
-        """Whether it executes one of the lines."""
+        """Whether the test executes one of the lines."""
         return not self.lines.get(str(path), frozenset()).isdisjoint(lines)
 
 
@@ -73,7 +73,7 @@ class MutantRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MutantOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a mutant."""
+    """The result of a mutant's tests."""
 
     killed_by: str | None
     """The first test that failed; None if the mutant survived."""

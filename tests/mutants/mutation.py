@@ -50,7 +50,7 @@ _TEXT_MAX: Final = 160
 
 
 class NotMutableError(Exception):
-    """The mutant can't be compiled, or has no running function to go to."""
+    """The mutant can't be compiled, or the function that it would replace does not exist."""
 
 
 class Mutation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -81,12 +81,12 @@ class Mutation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def function(self) -> str:
-        """As rules name it: ``module:qualified name``."""
+        """The function's name as rules have it: ``module:qualified name``."""
         return f"{self.module_name}:{self.function_name}"
 
     @property
     def id(self) -> str:
-        """Says which mutation it is as long as the function's text stays, wherever it stands."""
+        """An id that stays the same while the function's text stays the same."""
         suffix = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.function} | {self.before} -> {self.after}{suffix}"
 

@@ -119,7 +119,7 @@ class RoomCampaign:
         self._drawn = drawn
 
     def run(self, *, until_s: float) -> int:
-        """Break, count and print; return the exit status."""
+        """Try mutants until the time is over, and print survivors; return the exit status."""
         for recorded in self._forked.record_baselines(self._forked.test_ids, SOURCE):
             print(f"{recorded} of {len(self._forked.test_ids)} tests without a mutant", flush=True)
         failing = [

@@ -169,7 +169,7 @@ class RuleCampaign:
         """How many mutations the tests of each rule have noticed."""
 
     def run(self, *, seed: int, until_s: float) -> int:
-        """Break, judge and print; return the exit status."""
+        """Try mutants until the time is over, and print survivors; return the exit status."""
         findings = list(self._record_baselines())
         mutants = self._mutants(seed)
         print(f"{len(self._chosen)} rules, {len(mutants)} mutations", flush=True)
@@ -259,7 +259,7 @@ class RuleCampaign:
         return tuple(self._by_time(test_ids))
 
     def _reaching(self, test_ids: Iterable[str], path: Path, mutation: Mutation) -> list[str]:
-        """Those tests that execute a mutation's lines, the quickest first."""
+        """The tests that execute a mutation's lines, the quickest first."""
         baselines = {test_id: self._forked.baseline(test_id) for test_id in test_ids}
         return self._by_time(
             test_id
@@ -333,7 +333,7 @@ class RuleCampaign:
 
 
 def _file_of(test_id: str) -> str:
-    """The file of cases that a play is of; of another test, its own file."""
+    """The file of cases of a play; the test's own file for another test."""
     path, _, parameters = test_id.partition("[")
     return parameters.rpartition("/")[0] if path.startswith(CASES) else path.partition("::")[0]
 

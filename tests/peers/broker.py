@@ -32,7 +32,7 @@ _SETTINGS: Final = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Start, tell, wait, stop."""
+    """Start a cluster, print its addresses, and stop it at the end of the input."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.broker", description=__doc__)
     parser.add_argument("--target", type=PeerTarget, default=PeerTarget.TXNSIM)
     parser.add_argument("--listen", type=int, required=True, metavar="PORT")

@@ -191,7 +191,7 @@ def _three_brokers(target: PeerTarget, work: Path) -> Iterator[str]:
 
 
 def _build_once() -> _Build:
-    """Sources and runner, fetched and built on first use."""
+    """The folders of librdkafka's tests and of their runner, built on first use."""
     home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}-zstd"
     make_once(home, _make, lock=_PEERS / "librdkafka.lock")
     return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")

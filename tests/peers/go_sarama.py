@@ -113,7 +113,7 @@ def _simulated_server(work: Path) -> TxnsimServer:
 
 
 class _Advertised(ApacheKafka):
-    """Real brokers whose clients are told the proxies' ports."""
+    """Real brokers that advertise the ports of proxies to clients."""
 
     def _server_properties(
         self, node_id: int, port: int, controller_port: int, home: Path

@@ -200,6 +200,6 @@ def _event(line: str) -> dict[str, Any]:
 
 
 def _last_message(lines: Sequence[str]) -> str:
-    """The last line that the test printed itself, which is where it gave up."""
+    """The last line that the test printed, which says why it failed."""
     messages = [match[1].strip() for line in lines if (match := _SAID.match(line))]
     return messages[-1][:_TOLD_MAX] if messages else ""

@@ -254,7 +254,7 @@ def _libs() -> Path:
 
 
 def _classes() -> Path:
-    """Our classes beside and in front of theirs, compiled on first use."""
+    """The folder of our classes, which precede the suite's classes; compiled on first use."""
     libs, sources = _libs(), sorted(_SOURCES.rglob("*.java"))
     return java_classes(sources, name=libs.name, libs=libs, error=PeerError)
 

@@ -74,7 +74,7 @@ def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutc
 
 
 def _node(name: str) -> str:
-    """As pytest calls it."""
+    """The test's node id in pytest."""
     module, _, path = name.partition(".")
     return f"{module}.py::{path.replace('.', '::')}"
 
@@ -124,7 +124,7 @@ def _one_broker(target: PeerTarget, work: Path) -> Iterator[str]:
 
 
 def _sources() -> Path:
-    """The distribution, unpacked, and what it lacks; fetched by pip on first use."""
+    """The unpacked source distribution, with files that it lacks, fetched on first use."""
     home = _PEERS / f"kafka-python-{_VERSION}"
     with hold_lock(_PEERS / "kafka-python.lock"):
         if not home.is_dir():

@@ -32,7 +32,7 @@ class StoredSuite(NamedTuple):
 
 
 def load(directory: Path = DIRECTORY) -> dict[str, StoredSuite]:
-    """By the suite's name."""
+    """The stored results by the suite's name."""
     return {file.stem: _read_suite(file) for file in sorted(directory.glob("*.json"))}
 
 
@@ -49,7 +49,7 @@ def _read_test(row: Mapping[str, str]) -> StoredTest:
 
 
 def save(name: str, stored: StoredSuite, directory: Path = DIRECTORY) -> None:
-    """One suite, a line per test."""
+    """Write the results of a suite, one line for each test."""
     tests = ",\n".join(
         f"  {json.dumps(test, ensure_ascii=False)}: {json.dumps(_row(entry), ensure_ascii=False)}"
         for test, entry in sorted(stored.tests.items())

@@ -50,7 +50,7 @@ class _Crate(NamedTuple):
 
 
 def _ask_crate(crate: _Crate, target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
-    """One test after the other, against one cluster; names are ``file::test``."""
+    """Run the tests one after the other on one cluster; their names are ``file::test``."""
     programs = _test_programs(crate)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
@@ -118,7 +118,7 @@ def _cluster(crate: _Crate, target: PeerTarget, work: Path) -> Iterator[str]:
 
 
 def _test_programs(crate: _Crate) -> dict[str, Path]:
-    """By file of tests, built on first use."""
+    """The programs of a crate's tests by source file, built on first use."""
     make_once(crate.home, partial(_fetch, crate), lock=_PEERS / f"{crate.name}-crate.lock")
     chosen = [option for file in crate.files for option in ("--test", file)]
     build = [_cargo(), "test", "--no-run", "--message-format=json", *chosen]

@@ -11,7 +11,7 @@ from tests.peers.suite import Suite
 
 
 def ecosystems() -> list[str]:
-    """Modules beside this one that hold suites."""
+    """Names of the modules in this folder that have suites."""
     return [
         file.stem
         for file in sorted(Path(__file__).parent.glob("*.py"))

@@ -25,7 +25,7 @@ _POLL_S: Final = 0.05
 
 
 def server() -> Path:
-    """The program, built on first use."""
+    """Path of Toxiproxy's server, built on first use."""
     module = required_module(_MODULE, by=_SOURCES / "go.mod")
     target = PEERS / f"toxiproxy-{module.version}"
     with hold_lock(PEERS / "toxiproxy.lock"):

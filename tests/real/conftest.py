@@ -62,7 +62,7 @@ class ClusterUnderTest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--target``, ``--level`` and ``--release`` choose among the parameters."""
+    """Add the options ``--target``, ``--level`` and ``--release``, which choose parameters."""
     group = parser.getgroup("txnsim")
     group.addoption("--target", choices=("apache", "txnsim"), help="only against this cluster")
     group.addoption("--level", type=int, choices=(0, 1, 2), help="only at this transaction.version")

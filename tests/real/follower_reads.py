@@ -111,14 +111,14 @@ async def _write(cluster: Cluster) -> int:
 
 
 async def wait_for_followers(cluster: Cluster, topic_id: Any, end: int) -> None:
-    """Until leader and follower both know that everything is replicated."""
+    """Wait until leader and follower both know that everything is replicated."""
     for broker in BROKERS[:2]:
         while (await read_partition(cluster, broker, topic_id))["high watermark"] < end:
             await pause(cluster.clock, 50)
 
 
 async def _session(cluster: Cluster, topic_id: Any, end: int) -> Answers:
-    """A session at the leader: who is led away is told so in each answer, others hear no news."""
+    """In a fetch session, each of the leader's answers names the replica in the reader's rack."""
     answers: Answers = {}
     for rack in ("b", "a"):
         offset = end
@@ -186,7 +186,7 @@ async def _ask(
 
 
 def _told(response: Any) -> Answers | str:
-    """What one partition's row says, and how many bytes of records it has."""
+    """The fields of a partition in the answer, with the number of bytes of its records."""
     if not response.responses:
         return "nothing"
     (topic,) = response.responses
@@ -207,7 +207,7 @@ def _told(response: Any) -> Answers | str:
 
 
 def play(release: str) -> Answers:
-    """The answers of real brokers of a release."""
+    """Play on real brokers of a release; return their answers."""
     with ApacheKafka(
         brokers=3,
         version=release,

@@ -105,7 +105,7 @@ PROPERTIES: Final = {
 
 
 class UnloadOutcome(msgspec.Struct, frozen=True):
-    """What clients see."""
+    """The client's answer, and the group's position afterwards."""
 
     answer: ErrorCode
     position: int
@@ -212,7 +212,7 @@ def _is_led(player: FramePlayer, topic: str, broker: int) -> None:
 
 
 def _size(player: FramePlayer) -> int:
-    """Bytes of the partition's log at a broker."""
+    """Size in bytes of the partition's log on the player's broker."""
     topics = [{"topic": POSITIONS, "partitions": [0]}]
     (directory,) = player.ask_unrecorded("DescribeLogDirs", 1, topics=topics).results
     return int(directory.topics[0].partitions[0].partition_size)
@@ -252,7 +252,7 @@ def _position(player: FramePlayer, group: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play the story on each release."""
+    """Play the story on each release that is named."""
     failed = 0
     for version in arguments or sys.argv[1:] or KNOWN:
         outcome = play(version)

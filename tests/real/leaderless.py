@@ -41,7 +41,7 @@ Event = dict[str, Any]
 
 
 class Hands(NamedTuple):
-    """Actions on a cluster from outside."""
+    """Functions that kill and start brokers of a cluster."""
 
     bootstrap: str
     kill: Callable[[int], object]

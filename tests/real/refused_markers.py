@@ -58,7 +58,7 @@ _JVM_OPTIONS: Final = (
 
 
 class MarkerOutcome(msgspec.Struct, frozen=True):
-    """The results by producer id."""
+    """The producers that stay prepared, and the producer whose marker is refused."""
 
     prepared: frozenset[int]
     culprit: int
@@ -214,7 +214,7 @@ def stuck_producers(outcome: MarkerOutcome, requests: Sequence[Sequence[int]]) -
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play it on releases."""
+    """Play the story on each release that is named, and print the results."""
     failed = 0
     for version in arguments or sys.argv[1:]:
         outcome, sent = play(version)

@@ -54,7 +54,7 @@ Play = Callable[[str], list[str]]
 
 
 def in_java(file_name: str, release: str) -> list[str]:
-    """Run a program that starts the brokers itself."""
+    """Run a report's Java program, which starts the brokers itself; return its output."""
     libs = kafka_libs(release)
     sources = [REPORTS / "Brokers.java", REPORTS / file_name / "Reproduction.java"]
     classes = java_classes(sources, name=f"report-{file_name}", libs=libs)
@@ -65,7 +65,7 @@ def in_java(file_name: str, release: str) -> list[str]:
 
 
 def aiokafka(release: str) -> list[str]:
-    """Run on a broker where nobody may read one of the groups."""
+    """Run the report on a broker whose ACLs deny reading one of the groups."""
     with ApacheKafka(version=release, properties=AUTHORIZED) as kafka:
         _run_tool(kafka, *NOBODY_READS)
         _run_tool(kafka, *TOPIC)
@@ -73,7 +73,7 @@ def aiokafka(release: str) -> list[str]:
 
 
 def kafka_python(release: str) -> list[str]:
-    """On two brokers, of which the second one leads the topic."""
+    """Run the report on two brokers, of which the second one leads the topic."""
     with ApacheKafka(brokers=2, version=release, properties=INTERNAL_ON_ONE) as kafka:
         _run_tool(kafka, *TOPIC, "--replica-assignment", "2")
         hands: dict[str, Callable[[], object]] = {
@@ -85,7 +85,7 @@ def kafka_python(release: str) -> list[str]:
 
 
 def sarama(kafka_release: str) -> list[str]:
-    """Run on one broker."""
+    """Run the report's Go program on one real broker; return its output."""
     program = CACHE / "reports" / "sarama-get-offset"
     with hold_lock(CACHE / "go.lock"):
         command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
@@ -161,7 +161,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the reports, and keep their output if that is wanted."""
+    """Play the reports; with ``--write``, store their output."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.reports")
     parser.add_argument("names", nargs="*", choices=[*PLAYS, []], metavar="NAME")
     parser.add_argument("--version", default=KAFKA_VERSION, help="release of Apache Kafka")

@@ -97,7 +97,7 @@ def play(version: str, plan: Sequence[ScenarioRun]) -> list[dict[str, Any]]:
 
 
 def row_of(cell: ComparedRun) -> dict[str, Any]:
-    """The row that is kept of a played story."""
+    """The row of a played story in the recorded results."""
     scenario_run = cell.scenario_run
     assert cell.simulated is not None
     return {
@@ -125,12 +125,12 @@ def has_explanation(row: Mapping[str, Any]) -> bool:
 
 
 def _key(version: str, scenario_run: ScenarioRun) -> tuple[str, str, str, str]:
-    """``verdicts.key_of`` its row."""
+    """The key of a run's row, as ``verdicts.key_of`` makes it."""
     return version, scenario_run.scenario.name, scenario_run.run, scenario_run.take
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play releases."""
+    """Play stories on the releases that are named, and compare or record the verdicts."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.real.stage",
         description=__doc__,

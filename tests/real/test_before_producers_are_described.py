@@ -36,7 +36,7 @@ OLD_PRODUCE: Final = 8
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A broker of 2.7.2."""
+    """Start a broker of 2.7.2; its bootstrap address."""
     with ZookeeperKafka(VERSION) as kafka:
         yield kafka.bootstrap
 

@@ -37,7 +37,7 @@ Asked = Callable[..., tuple[int, Report]]
 
 @pytest.fixture
 def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
-    """Exit status and JSON of a command."""
+    """Runs a command; returns its exit status and its JSON."""
 
     def ask(*words: str) -> tuple[int, Report]:
         capsys.readouterr()

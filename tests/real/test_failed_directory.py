@@ -81,7 +81,7 @@ async def directory_of(port: int, is_wanted: Callable[[Any], bool]) -> Any:
 
 
 async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> DirectoryAnswers:
-    """Write, spoil the directory, look."""
+    """Write records, make the log directory fail, and collect the answers of clients."""
     ports = [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
     healthy, failing = ports[0], ports[FAILING - 1]
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:

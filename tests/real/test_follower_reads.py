@@ -59,7 +59,7 @@ def test_every_question_was_asked_of_the_newest_release() -> None:
 
 
 def test_a_follower_that_is_behind_answers_with_what_it_knows() -> None:
-    """Its own last stable offset, and its own list of aborted transactions."""
+    """A follower answers with its own last stable offset and list of aborted transactions."""
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:

@@ -45,7 +45,7 @@ scrape_configs: [{job_name: kafka, static_configs: [{targets: ["127.0.0.1:%d"]}]
 
 
 def agent() -> Path:
-    """The exporter's jar."""
+    """Path of the jar of Prometheus' JMX exporter."""
 
     def check(jars: Path) -> None:
         if not list(jars.glob("jmx_prometheus_javaagent-*.jar")):
@@ -125,7 +125,7 @@ def unexported_metrics(text: str) -> list[str]:
 
 
 def firing(port: int) -> dict[str, Any] | None:
-    """The alert if it fires, else None."""
+    """The alert that fires; None if no alert fires."""
     alerts = json.loads(read_url(f"http://127.0.0.1:{port}/api/v1/alerts"))["data"]["alerts"]
     for alert in alerts:
         if alert["state"] == "firing" and alert["labels"]["alertname"] == "LateTransactions":

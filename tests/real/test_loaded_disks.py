@@ -52,13 +52,13 @@ def disks() -> Corpus:
 
 @pytest.fixture(scope="module", params=STAGES)
 def stage(request: pytest.FixtureRequest, disks: Corpus) -> Stage:
-    """One set of directories."""
+    """One stage of the corpus: the log directories of all brokers."""
     return disks.stage(request.param)
 
 
 @pytest.fixture(scope="module")
 def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
-    """The simulator on these directories; nobody changes anything there."""
+    """The simulator on these directories; no test changes their cluster."""
     with serving(stage, disks) as running:
         yield running
 
@@ -131,7 +131,7 @@ def test_what_a_kill_may_leave_is_cut_off_and_told(disks: Corpus) -> None:
 
 
 class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers to all questions of an operator."""
+    """The answers to an operator's requests about transactions."""
 
     producers: dict[tuple[Place, int], tuple[int, int, int, int, int]]
     """Epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction."""
@@ -292,7 +292,7 @@ def operate(server: TxnsimServer, *command: str, cwd: Path) -> int:
 
 
 def recorded_reads(stage: Stage, hung: dict[Place, int]) -> dict[Place, Read]:
-    """What read_committed had shown of these partitions while their brokers ran."""
+    """The records that read_committed readers got while the partitions' brokers ran."""
     partitions = {
         partition.place: partition for topic in stage.topics for partition in topic.partitions
     }

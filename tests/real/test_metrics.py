@@ -42,7 +42,7 @@ _PROPERTY: Final = re.compile(r'(\w+)=("[^"]*"|[^,]*)')
 
 
 class Bean(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of one attribute of one bean."""
+    """The value of one attribute of a JMX bean."""
 
     name: str
     attribute: str
@@ -128,7 +128,7 @@ Values = dict[str, Any]
 
 
 def of_kafka(jmx: Jmx) -> Values:
-    """The values of a real broker, by our names."""
+    """The values of a real broker by the simulator's metric names."""
     return {
         kafka_name: _comparable_value(
             kafka_name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max")
@@ -138,7 +138,7 @@ def of_kafka(jmx: Jmx) -> Values:
 
 
 def _pattern(kafka: str) -> str:
-    """A partition has a bean of each kind of its own."""
+    """The pattern for a metric's beans; each partition has a bean of its own."""
     return f"{kafka},*" if kafka == KAFKAS[table.LSO_LAG] else kafka
 
 
@@ -321,7 +321,7 @@ async def _wait_until_ended(admin: Admin) -> None:
 
 
 def played_by_us(directory: Path) -> dict[str, Values]:
-    """Play the story on the simulator."""
+    """The metrics of the simulator at each moment of the story."""
     file = directory / "server.properties"
     file.write_text(
         "".join(
@@ -336,13 +336,13 @@ def played_by_us(directory: Path) -> dict[str, Values]:
 
 
 def values_of(moments: dict[str, Values], metric: str) -> list[Any]:
-    """One metric through the story."""
+    """The values of one metric at each moment of the story."""
     return [values[metric] for values in moments.values()]
 
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, Values]:
-    """The story on a real broker."""
+    """The metrics of a real broker at each moment of the story."""
     with (
         ApacheKafka(properties=PROPERTIES, jvm_options=("-Xmx512m",)) as kafka,
         Jmx(kafka.pids[0]) as jmx,

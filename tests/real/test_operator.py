@@ -86,7 +86,7 @@ async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str)
 async def test_a_printed_command_works_when_it_is_printed(
     target: ClusterUnderTest, admin: Admin, name: str, tmp_path: Path
 ) -> None:
-    """A young transaction counts, too, as readers stop at once."""
+    """A young transaction counts as well, because readers stop at it at once."""
     await admin.create_topic(name, partitions=1)
     await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost", age_ms=0)
     search = ours(target, "find-hanging", "--all", "--topic", name)
@@ -128,7 +128,7 @@ async def test_kafkas_tool_names_the_same(
 async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_alone(
     target: ClusterUnderTest, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
-    """As it is typed: found, tried, done, looked at again; what lives commits afterwards."""
+    """An operator finds, tries and repairs a hang by typed commands; a live transaction commits."""
     audit = tmp_path / "audit.jsonl"
     scope = ("--topic", name)
     await admin.create_topic(name, partitions=4)

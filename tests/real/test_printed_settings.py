@@ -68,7 +68,7 @@ console.log('sent')
 
 @pytest.fixture(scope="module")
 def settings_by_library() -> Iterator[dict[str, str]]:
-    """By client library."""
+    """The settings that ``txnsim serve`` prints, by client library."""
     with printed_settings() as settings:
         yield settings
 

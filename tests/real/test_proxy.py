@@ -90,7 +90,7 @@ class ProxiedKafka:
         raise AssertionError("it never became so")
 
     async def read_committed(self) -> list[bytes | None]:
-        """What a read_committed reader gets."""
+        """The values that a read_committed reader gets."""
         values: list[bytes | None] = []
         offset = 0
         while True:
@@ -217,7 +217,7 @@ async def test_a_marker_that_is_doubled_changes_nothing(kafka: tuple[ApacheKafka
 
 
 async def test_an_answer_to_a_verification_is_replaced(kafka: tuple[ApacheKafka, int]) -> None:
-    """The leader passes on to its producer what it takes for the coordinator's answer."""
+    """The leader gives its producer the error of the replaced answer."""
     async with front_of(kafka, "unsure") as front:
         front.arm(
             point="peer.response", api="AddPartitionsToTxn", transactional_id="unsure", limit=1,
@@ -240,7 +240,7 @@ async def test_a_client_meets_an_error_that_no_broker_made(kafka: tuple[ApacheKa
 async def test_without_the_proxy_nothing_between_brokers_gets_through(
     kafka: tuple[ApacheKafka, int],
 ) -> None:
-    """As docs/proxy.md says about stopping the proxy: a broker can't reach even itself."""
+    """A broker can't reach even itself without the proxy, as docs/proxy.md says."""
     running, _ = kafka
     async with front_of(kafka, "closed") as front:
         written, old_identity, new_identity = [

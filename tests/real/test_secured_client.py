@@ -85,7 +85,7 @@ class SecurityFiles:
         return f'{module} required username="scram" password="scram-secret";'
 
     def of_client(self, way: str, *, broken: bool = False) -> Path:
-        """What ``--command-config`` takes."""
+        """A file for ``--command-config``."""
         values = {
             "security.protocol": "SSL" if way == "certificate" else "SASL_SSL",
             "ssl.truststore.type": "PEM",

@@ -360,7 +360,7 @@ def leftover_topics(kafka: ApacheKafka, prefix: str) -> list[str]:
 
 
 async def until_ongoing(kafka: ApacheKafka, transactional_id: str) -> None:
-    """Wait for its transaction."""
+    """Wait until the transactional id has an open transaction."""
     async with Cluster(kafka.bootstrap) as cluster, asyncio.timeout(60):
         admin = TransactionAdmin(cluster)
         while True:

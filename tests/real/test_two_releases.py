@@ -87,7 +87,7 @@ def test_brokers_ask_each_other_in_the_versions_of_the_real_ones(pair: str) -> N
 
 @pytest.mark.parametrize("pair", PLAYED)
 def test_brokers_list_the_versions_and_levels_of_the_real_ones(pair: str) -> None:
-    """The lowest versions are those of the newest release, whatever release a broker plays."""
+    """A broker of any emulated release has the lowest versions of the newest release."""
     for broker in two_releases.BROKERS:
         ours, real = (
             [side["answers"][f"broker {broker} {verb}"] for verb in ("lists", "has finalized")]

@@ -71,7 +71,7 @@ class Lost(NamedTuple):
 
 
 class PlayedCases(NamedTuple):
-    """The answers by topic."""
+    """The waiting groups by topic, from the cluster and from its log directories."""
 
     living: dict[str, set[WaitingGroup]]
     offline: dict[str, set[WaitingGroup]]
@@ -199,7 +199,7 @@ def _commit(raw: RawBrokers, group: str, topic_partition: Place, offset: int) ->
 
 
 def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterator[WaitingGroup]:
-    """ListOffsets, OffsetFetch, DescribeProducers."""
+    """The waiting groups by ListOffsets, OffsetFetch and DescribeProducers."""
     watermark, stable = (
         raw.offset(topic_partition, -1),
         raw.offset(topic_partition, -1, committed=True),

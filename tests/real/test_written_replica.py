@@ -47,7 +47,7 @@ Producers = dict[TopicPartition, tuple[ProducerState, ...]]
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients find in a cluster."""
+    """The records, ends and producers that clients find in a cluster."""
 
     records: dict[str, dict[TopicPartition, Read]]
     """By isolation level: offset, key and value."""
@@ -66,7 +66,7 @@ class WrittenReplica(msgspec.Struct, kw_only=True):
     written: Path
     """The simulator's replica, written into a directory."""
     idempotent: ProducerIdAndEpoch
-    """It has sent twelve batches of one record to its partition."""
+    """The producer that has sent twelve batches of one record to its partition."""
     views: tuple[ClusterView, ClusterView]
     """The views of the real cluster and the simulator, before clients go on."""
 

@@ -93,7 +93,7 @@ ReleaseAnswers = dict[str, Any]
 
 
 async def story(cluster: Cluster) -> ReleaseAnswers:
-    """What a client is answered, by question."""
+    """The answers to a client's requests, by the name of the request."""
     answers: ReleaseAnswers = {}
     admin = Admin(cluster)
     ids = await _ids_by_coordinator(cluster)
@@ -293,7 +293,7 @@ def play(pair: str) -> ReleaseAnswers:
 
 @contextlib.contextmanager
 def _cluster(first_release: str, second_release: str) -> Iterator[tuple[str, Sequence[Path]]]:
-    """Its address, and what each broker writes."""
+    """Start two brokers of different releases; their address and their log directories."""
     options: dict[str, Any] = {"properties": PROPERTIES, "jvm_options": _JVM_OPTIONS}
     if min(first_release, second_release) < "3":
         with ZookeeperKafka(first_release, second_release, **options) as old:
@@ -331,7 +331,7 @@ def recorded_pairs() -> dict[str, ReleaseAnswers]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play pairs."""
+    """Play the story on each pair of releases."""
     parser = argparse.ArgumentParser(prog="python -m tests.real.two_releases", description=__doc__)
     parser.add_argument("pairs", nargs="*", default=KEPT, metavar="A.B.C+D.E.F")
     parser.add_argument("--keep", action="store_true", help="what is told is the recording")

@@ -47,7 +47,7 @@ records.
 
 
 def compact(player: FramePlayer, topic: Topic) -> None:
-    """From now on the topic is compacted."""
+    """Set cleanup.policy=compact for the topic."""
     change = {"name": "cleanup.policy", "config_operation": 0, "value": "compact"}
     resource = {"resource_type": 2, "resource_name": topic[0], "configs": [change]}
     player.ask_unrecorded("IncrementalAlterConfigs", 1, resources=[resource])
@@ -219,7 +219,7 @@ def segments_of_a_small_index(player: FramePlayer) -> None:
 
 
 def retention(player: FramePlayer) -> None:
-    """By age and by size; what is open stays open, producers stay known."""
+    """Deletion by age and by size: open transactions stay open, and producers stay known."""
     aged = player.create_plain_topic("aged", segment_ms="1000", retention_ms="3600000")
     producer = player.init_producer()
     for sequence, stamp_ms in enumerate((0, 500, 2_000, 2_100)):
@@ -378,7 +378,7 @@ def compaction_of_transactions(player: FramePlayer) -> None:
 
 
 def lies(player: FramePlayer) -> None:
-    """Headers that their records don't bear out."""
+    """Batches whose headers contradict their records."""
     topic = player.create_topic()
     good = build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],

@@ -72,7 +72,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def table() -> tuple[Row, list[Row]]:
-    """Head and rows: a story's run in each, a release in each column."""
+    """The table of results, with a row for each run and a column for each release."""
     rows_by_cell: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows():
         rows_by_cell.setdefault((row["scenario"], row["run"], row["on"]), []).append(row)

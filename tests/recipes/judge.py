@@ -82,7 +82,7 @@ class Judge:
             time.sleep(_POLL_S)
 
     def everything(self, topic: str) -> list[ConsumedRecord]:
-        """What read_uncommitted shows of a topic: what was aborted, too."""
+        """All records of a topic, aborted records included."""
         return self._read(topic, IsolationLevel.READ_UNCOMMITTED)[0]
 
     def assert_exactly_once(self, topic: str, expected: Iterable[str], *, ends: int = 0) -> None:

@@ -33,7 +33,7 @@ class Lab:
     # Programs
 
     def environment(self) -> dict[str, str]:
-        """Of a program that is to use this cluster; ``txnsim`` is on its path, too."""
+        """The environment of a program that uses this cluster; ``txnsim`` is on its PATH."""
         return {**outside(), "TXNSIM_BOOTSTRAP": self._bootstrap}
 
     def run(
@@ -89,5 +89,5 @@ def outside() -> dict[str, str]:
 
 
 def tail(output: str) -> str:
-    """The last lines, where the reason stands."""
+    """The last lines of a program's output, which contain the reason of a failure."""
     return "\n".join(output.splitlines()[-_TOLD_LINES:])

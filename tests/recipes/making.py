@@ -138,7 +138,7 @@ def _digest_of_tree(folder: Path) -> str:
 
 
 def _copy_without_helper(folder: Path, *, target: Path) -> Path:
-    """Sources, beside what was installed for them: there they find it."""
+    """Copy sources beside the packages that were installed for them."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
         if file.is_file():
             shutil.copy(file, target)

@@ -43,7 +43,7 @@ def current_text(page: Path) -> str:
 
 
 def expected_text(page: Path) -> str:
-    """What it should say: the same, with the files as they are now."""
+    """The page's text with the present contents of the files that it shows."""
 
     def replace_block(match: re.Match[str]) -> str:
         return f"{match['head']}{(page.parent / match['target']).read_text('utf-8')}```"
@@ -52,7 +52,7 @@ def expected_text(page: Path) -> str:
 
 
 def shown_files(page: Path) -> set[Path]:
-    """The files that it shows whole."""
+    """The files that a page shows in full."""
     return {
         (page.parent / match["target"]).resolve()
         for match in _SHOWN_RE.finditer(current_text(page))

@@ -26,7 +26,7 @@ _PYTEST: Final = ("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "tes
 
 
 class Recipe(NamedTuple):
-    """One framework's."""
+    """The recipe of one framework."""
 
     name: str
     play: Callable[[Lab], str]
@@ -141,7 +141,7 @@ def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
 
 
 def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:
-    """Each order has its receipt, once."""
+    """Check that each order has exactly one receipt; return a sentence with the numbers."""
     receipts = lab.judge.only_topic("receipts-")
     expected = (f"receipt of order {order_number}" for order_number in range(orders))
     lab.judge.assert_exactly_once(receipts, expected, ends=ends)

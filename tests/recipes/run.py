@@ -23,7 +23,7 @@ LEVELS: Final = (0, 1, 2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play what is asked for, one after the other."""
+    """Play the chosen recipes, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m tests.recipes.run", description=__doc__)
     parser.add_argument(
         "recipe",
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _passes_here(recipe: Recipe, transaction_version: int) -> bool:
-    """Against brokers of its own."""
+    """Whether the recipe passes against a server started for it."""
     place_name = f"transaction.version {transaction_version}"
     try:
         with TxnsimServer(

@@ -27,7 +27,7 @@ TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)
 
 
 async def main(arguments: list[str]) -> None:
-    """Until standard input ends."""
+    """Run transactions of many producers until standard input ends."""
     work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     async with asyncio.TaskGroup() as group:
         for producer_index in range(work.producers):

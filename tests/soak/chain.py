@@ -26,7 +26,7 @@ OffsetFetch, librdkafka stays in the group and fetches nothing any more (conflue
 
 
 def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> None:
-    """Until standard input ends."""
+    """Copy records from source to sink in transactions until standard input ends."""
     stopped, watchdog = stop_at_end_of_input(), Watchdog()
     while not stopped.is_set():
         watchdog.step()

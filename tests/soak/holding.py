@@ -23,7 +23,7 @@ ALIGNMENT: Final = 8
 
 
 class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of memory."""
+    """The bytes of memory that the server's parts hold."""
 
     trace_bytes: int
     logs_bytes: int

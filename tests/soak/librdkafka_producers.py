@@ -22,7 +22,7 @@ from tests.soak.producing import (
 
 
 def main(arguments: list[str]) -> None:
-    """Until standard input ends."""
+    """Run transactions of many producers until standard input ends."""
     work, stopped = ProducerWork.from_arguments(arguments), stop_at_end_of_input()
     threads = [
         threading.Thread(target=_produce, args=(work, f"librdkafka-{producer_index}", stopped))

@@ -42,13 +42,13 @@ class ProducerWork(NamedTuple):
 
     @classmethod
     def from_arguments(cls, arguments: list[str]) -> ProducerWork:
-        """``BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND``."""
+        """Parse the arguments ``BOOTSTRAP TOPIC PARTITIONS PRODUCERS PER_SECOND``."""
         bootstrap, topic, partitions, producers, per_second = arguments
         return cls(bootstrap, topic, int(partitions), int(producers), float(per_second))
 
     @property
     def pause_s(self) -> float:
-        """Between the beginnings of two transactions of one producer."""
+        """Seconds between the beginnings of two transactions of one producer."""
         return self.producers / self.per_second
 
     def records(self, name: str, number: int) -> list[tuple[int, bytes]]:
@@ -60,7 +60,7 @@ class ProducerWork(NamedTuple):
 
 
 def tell(name: str, record_number: int, outcome: TransactionOutcome) -> None:
-    """A transaction has ended."""
+    """Print how a transaction has ended."""
     sys.stdout.write(f"{name} {record_number} {outcome.value} {RECORDS}\n")
     sys.stdout.flush()
 
@@ -76,7 +76,7 @@ class Watchdog:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def step(self) -> None:
-        """The next step begins."""
+        """Note that the next step begins."""
         self._began_s = time.monotonic()
 
     def _watch(self) -> None:
@@ -86,7 +86,7 @@ class Watchdog:
 
 
 def stop_at_end_of_input() -> threading.Event:
-    """Set once standard input ends."""
+    """An event that is set once standard input ends."""
     stopped = threading.Event()
 
     def wait() -> None:

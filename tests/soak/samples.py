@@ -38,7 +38,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestSamples(msgspec.Struct, frozen=True, kw_only=True):
-    """The server without clients."""
+    """Samples of the server without clients, before and after the run."""
 
     sample_before: Sample = msgspec.field(name="before")
     sample_after: Sample = msgspec.field(name="after")

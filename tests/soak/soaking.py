@@ -168,7 +168,7 @@ class Program:
 
 
 class Soak(ManagedResource):
-    """One run against its own server."""
+    """A soak: one run against a server of its own."""
 
     def __init__(self, plan: SoakPlan, *, say: Callable[[str], None]) -> None:
         self._plan = plan

@@ -84,7 +84,7 @@ class Trouble(threading.Thread):
         self._away(self._control.kill)
 
     def kill_unflushed(self) -> None:
-        """Its machine broke down."""
+        """Kill a broker and lose its unflushed writes, as when its machine breaks down."""
         self._away(lambda broker: self._control.kill(broker, lose_unflushed=True))
 
     def stop_cleanly(self) -> None:
@@ -124,11 +124,11 @@ class Trouble(threading.Thread):
         self._await_isr()
 
     def advance(self) -> None:
-        """Time passes for everybody."""
+        """Advance the clocks of all brokers."""
         self._control.advance(self._rng.randint(*ADVANCE_MS))
 
     def set_clock(self) -> None:
-        """One broker's clock is set, and back."""
+        """Set one broker's clock to a wrong time, and back."""
         broker = self._rng.choice(BROKERS)
         by_ms = self._rng.randint(-SET_BY_MS, SET_BY_MS)
         self._control.set_clock(broker, by_ms)

@@ -54,7 +54,7 @@ WHOLE_WITHIN_S: Final = 120.0
 
 
 class VirtualSoak:
-    """One seed."""
+    """A soak in virtual time, from one seed."""
 
     def __init__(
         self, cluster: VirtualCluster, *, troubles: int = TROUBLES, members: int = 0

@@ -47,7 +47,7 @@ STATES = sorted(set(TABLES) - RECORD_TABLES)
 
 
 class Query:
-    """What Spark does with a reader; its offsets travel as JSON."""
+    """Calls a reader as Spark does; offsets pass through JSON."""
 
     def __init__(self, path: Path, name: str, **options: str) -> None:
         source = KafkaLogDataSource(
@@ -67,7 +67,7 @@ class Query:
         return rows
 
     def rows(self, start: Any, end: Any) -> list[Row]:
-        """Those between two offsets."""
+        """The rows between two stream offsets."""
         tasks = self.reader.partitions(start, end)
         assert isinstance(tasks, list), "Spark insists"
         return [row for task in tasks for batch in self.reader.read(task) for row in

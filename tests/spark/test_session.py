@@ -70,7 +70,7 @@ def test_only_a_session_within_this_machine_is_bound_to_it() -> None:
 
 
 class Recorded:
-    """Stands for SparkSession's builder and for what it makes."""
+    """Stands for SparkSession's builder and for the session, and notes all settings."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}
@@ -105,7 +105,7 @@ class Recorded:
 
 
 def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no session whose settings of Hadoop could be asked for."""
+    """Without Java there is no session that has Hadoop's settings."""
     monkeypatch.setattr("txnsim_spark.stores.settings.settings_of", lambda _spark: None)
 
 
@@ -225,7 +225,7 @@ def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: P
 
 @pytest.mark.slow
 def test_nothing_is_loaded_that_starts_a_thread() -> None:
-    """A fork takes one thread along; what the others held stays held."""
+    """A fork keeps one thread; locks of the other threads would stay locked."""
     process = subprocess.run(
         [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
     )
@@ -247,7 +247,7 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
-    """What the JVM has as the session of this thread."""
+    """Set the session that the JVM keeps for this thread."""
     jvm_value = object()
     named_session = MagicMock()
     named_session.getActiveSession.return_value.get.return_value = jvm_value
@@ -257,7 +257,7 @@ def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 def named_session(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> SparkSession:
-    """What PySpark names."""
+    """A stand-in for the session that PySpark calls the active session."""
     session = MagicMock(spec=SparkSession)
     session._jsparkSession = MagicMock()
     session._jsparkSession.equals.return_value = is_that_of_the_jvm

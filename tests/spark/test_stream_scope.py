@@ -37,7 +37,7 @@ def resume_stream(path: Path, offset: object, name: str, **options: str) -> Quer
 
 
 def used(path: Path, name: str, **options: str) -> object:
-    """The offset of a stream that has read what was there."""
+    """The offset of a stream that has read everything."""
     query = Query(path, name, **options)
     query.step()
     return query.offset

@@ -19,7 +19,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Path:
-    """Two brokers; the second one has not come as far."""
+    """The log directories of two brokers; the second broker's replicas are behind."""
     for broker, is_whole in ((1, True), (2, False)):
         driver = LogDriver()
         driver.txn(0, count=2)

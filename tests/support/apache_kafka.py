@@ -647,7 +647,7 @@ class ApacheKafka(ManagedResource):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on right now, all different."""
+    """Different ports that no process listens on now."""
     ports: set[int] = set()
     while len(ports) < count:
         port = secrets.choice(PORTS_KEPT)

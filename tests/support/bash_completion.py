@@ -19,7 +19,7 @@ def write_completion(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def completions_of(script: Path, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+    """The completions that bash offers for the last word."""
     quoted_words = " ".join(f"'{word}'" for word in ("txnsim", *words))
     program = (
         f"source {script}; COMP_WORDS=({quoted_words}); COMP_CWORD={len(words)}; "

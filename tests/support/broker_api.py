@@ -72,7 +72,7 @@ class Api:
         )
 
     async def ask(self, api: str, version: int, **values: Any) -> Any:
-        """What the client would read: the answer, encoded and decoded again."""
+        """The answer as the client decodes it."""
         request = self.request(api, version, **values)
         return read_back(request, await HANDLERS[request.api_key].handle(request))
 
@@ -129,13 +129,12 @@ class Api:
         return answer.transaction_states[0]
 
     def topic_id(self, topic_name: str) -> uuid.UUID:
-        """Id of a topic."""
         return self.broker.image.topics[topic_name].topic_id
 
 
 @asynccontextmanager
 async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
-    """The handlers of broker 1 of a fresh cluster."""
+    """Start a real-time cluster; the api of its broker 1."""
     async with real_cluster(brokers=brokers, **changes) as cluster:
         yield Api(cluster)
 
@@ -222,7 +221,7 @@ def transaction(
     *,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Values of AddPartitionsToTxn in both of its shapes."""
+    """Values of AddPartitionsToTxn, in the shapes of old and of new versions."""
     topic_values = [
         {"name": topic_name, "partitions": partitions} for topic_name, partitions in topics.items()
     ]

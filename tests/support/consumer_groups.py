@@ -57,7 +57,6 @@ def image(offset: int = 1, **topics: int) -> ClusterImage:
 
 
 def parts(name: str, *numbers: int) -> frozenset[TopicIdPartition]:
-    """Partitions of a topic."""
     return frozenset((topic_id(name), number) for number in numbers)
 
 
@@ -119,7 +118,7 @@ class ConsumerDriver:
         return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
 
     def write(self, records: tuple[ConsumerRecord, ...]) -> None:
-        """Apply records."""
+        """Append records to the log, and apply them to the group."""
         for record in records:
             self.log.append(record)
             if not isinstance(record, EpochDeleted):

@@ -369,7 +369,6 @@ async def _await_answer(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarker
 
 
 def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:
-    """A producer id with its epoch."""
     return ProducerIdAndEpoch(
         producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
     )

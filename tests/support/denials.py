@@ -51,7 +51,7 @@ _OWN: Final = frozenset(
 
 
 class GuardedBroker:
-    """One broker, with a super user's connection and a guest's connections."""
+    """A broker with an authorizer, a super user's connection and a guest's connections."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -135,7 +135,7 @@ class GuardedBroker:
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that a guest sends with certain rights."""
+    """A request of a guest that has certain rights only."""
 
     name: str
     """The API, the version and the rights, in words."""

@@ -35,7 +35,7 @@ SEQUENCES = 1 << 31
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch to write."""
+    """A batch that a model's history contains."""
 
     kind: str
     """data, plain (no transaction), commit, abort, emptied, other (control, but no marker)."""
@@ -48,7 +48,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def act(kind: str = "data", value_bytes: int = 5) -> Act:
-    """Two records of a producer."""
+    """A batch of two records of a producer."""
     return Act(
         kind=kind,
         producer=7,

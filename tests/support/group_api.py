@@ -34,7 +34,7 @@ class GroupApi:
         self.api = api
 
     def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Ask now, wait for the answer later."""
+        """Send a request as a task; the test awaits the answer later."""
         return self.api.broker.environment.tasks.spawn(request, name="test")
 
     # Classic members
@@ -51,7 +51,7 @@ class GroupApi:
         version: int = 3,
         **more: Any,
     ) -> Any:
-        """SyncGroup."""
+        """Send a SyncGroup."""
         values = {
             "group_id": GROUP,
             "generation_id": member.generation,
@@ -67,7 +67,7 @@ class GroupApi:
         return await self.api.ask("SyncGroup", version, **{**values, **more})
 
     async def heartbeat(self, member: ClassicMember, *, version: int = 4, **more: Any) -> ErrorCode:
-        """Heartbeat; its error."""
+        """Send a Heartbeat; return the error."""
         values = {
             "group_id": GROUP,
             "generation_id": member.generation,
@@ -79,7 +79,7 @@ class GroupApi:
         return error
 
     async def stable(self, *, instance: str | None = None) -> ClassicMember:
-        """A stable group with one member."""
+        """Bring the group into the state Stable with one member; return the member."""
         version = 3 if instance is None else 5
         joined = await self.join(version=version, group_instance_id=instance)
         assert joined.error_code is ErrorCode.none, joined
@@ -89,7 +89,7 @@ class GroupApi:
         return member
 
     async def stable_elsewhere(self) -> None:
-        """Another group, "busy", with a member."""
+        """Let a member join another group, ``busy``."""
         joined = await self.join(group_id="busy")
         assert joined.error_code is ErrorCode.none, joined
 
@@ -123,13 +123,13 @@ class GroupApi:
     # Positions
 
     async def commit(self, offset: int, *, version: int = 8, **more: Any) -> Any:
-        """OffsetCommit of one position."""
+        """Commit one position."""
         return await self.api.ask(
             "OffsetCommit", version, **commit_values(self.api, offset, **more)
         )
 
     async def committed_offset(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
-        """OffsetFetch of one position: (offset, error)."""
+        """Fetch one position; return the offset and the error."""
         values = {
             "group_id": GROUP,
             "topics": [{"name": "orders", "partition_indexes": [0]}],
@@ -159,7 +159,7 @@ class GroupApi:
 
 
 def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
-    """Values of a JoinGroup."""
+    """Values of a JoinGroup request."""
     values = {
         "group_id": GROUP,
         "session_timeout": 10_000,
@@ -181,7 +181,7 @@ def commit_values(
     metadata: str | None = "",
     **more: Any,
 ) -> dict[str, Any]:
-    """Values of an OffsetCommit or TxnOffsetCommit of one position."""
+    """Values of an OffsetCommit or TxnOffsetCommit request for one position."""
     topic = api.broker.image.topics.get(name)
     position = {
         "partition_index": partition,

@@ -107,7 +107,7 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 
 def our_answers(questions: Iterable[Question]) -> list[Answer]:
-    """The answers of our code."""
+    """The answers of our code to the questions."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "server.properties"
         return [_answer(broker, group, file) for broker, group in questions]
@@ -126,7 +126,7 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
-    """The answers of Kafka's classes."""
+    """The answers of Kafka's classes to the questions."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="groups", libs=libs)
     process = subprocess.run(

@@ -77,7 +77,7 @@ class ListLog:
         self._released: list[asyncio.Event] = []
 
     def append(self, partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
-        """``CoordinatorLog.append``."""
+        """Append a batch; stands for ``CoordinatorLog.append``."""
         if self.refusal is not None:
             return Rejection(error=self.refusal, reason="the log refuses")
         if len(batch) > self.limit:
@@ -93,21 +93,21 @@ class ListLog:
         )
 
     def admit(self, *_: Any) -> Awaitable[Rejection | None] | None:
-        """``CoordinatorLog.admit``."""
+        """Stands for ``CoordinatorLog.admit``."""
         return None if self.admission is None else self.admission()
 
     def batch_bytes_max(self, partition: int) -> int:
-        """``CoordinatorLog.batch_bytes_max``."""
+        """Stands for ``CoordinatorLog.batch_bytes_max``."""
         return self.limit
 
     def high_watermark_of(self, partition: int) -> int:
-        """``CoordinatorLog.replicated``."""
+        """Stands for ``CoordinatorLog.high_watermark_of``."""
         return self.high_watermark
 
     def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
-        """``CoordinatorLog.committed``."""
+        """Stands for ``CoordinatorLog.wait_for_commit``."""
         return None if self.high_watermark > offset else self._wait()
 
     async def _wait(self) -> ErrorCode:
@@ -148,7 +148,7 @@ class ShareCoordinators:
         return self._ask(commands)
 
     def release(self) -> None:
-        """Answer all held commands, and later ones at once."""
+        """Answer all held commands; from now on answer each command at once."""
         self.is_held = False
         waiting_requests, self._waiting = self._waiting, []
         for pending, command in waiting_requests:
@@ -246,7 +246,7 @@ class GroupBench:
     # Requests
 
     async def join(self, member_id: str = "", **more: Any) -> Any:
-        """JoinGroup of a client that needs no second request."""
+        """Send a JoinGroup of a client that needs no member id first."""
         values = {
             "group_id": GROUP,
             "client_id": "c",
@@ -262,7 +262,7 @@ class GroupBench:
     async def sync(
         self, member_id: str, generation: int = 1, *, assignments: dict[str, bytes] | None = None
     ) -> Any:
-        """SyncGroup."""
+        """Send a SyncGroup."""
         return await self.groups.sync(
             SyncGroup(
                 group_id=GROUP,
@@ -273,18 +273,18 @@ class GroupBench:
         )
 
     def heartbeat(self, member_id: str, generation: int = 1, *, group_id: str = GROUP) -> ErrorCode:
-        """Heartbeat; its error."""
+        """Send a Heartbeat; return the error."""
         refusal = self.groups.heartbeat(
             Heartbeat(group_id=group_id, generation=generation, member_id=member_id)
         )
         return ErrorCode.none if refusal is None else refusal.error
 
     async def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
-        """LeaveGroup of one member."""
+        """Send a LeaveGroup of one member."""
         return await self.groups.leave(LeaveGroup(group_id=group_id, members=((member_id, None),)))
 
     async def stable(self, **more: Any) -> str:
-        """A stable group; its one member."""
+        """Bring the group into the state Stable with one member; return the member's id."""
         joined = await self.join(**more)
         assert joined.error is ErrorCode.none, joined
         member_id: str = joined.member_id
@@ -295,7 +295,7 @@ class GroupBench:
     async def consume(
         self, member_id: str, epoch: int = 0, pace: Pace | None = None, **more: Any
     ) -> Any:
-        """ConsumerGroupHeartbeat; ``pace`` of a large one."""
+        """Send a ConsumerGroupHeartbeat; a large one needs a ``pace``."""
         joining = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
@@ -315,7 +315,7 @@ class GroupBench:
     async def share(
         self, member_id: str, epoch: int = 0, *topics: str, pace: Pace | None = None, **more: Any
     ) -> Any:
-        """ShareGroupHeartbeat; ``pace`` of a large one."""
+        """Send a ShareGroupHeartbeat; a large one needs a ``pace``."""
         names = topics or (("orders",) if epoch == 0 else None)
         values = {"group_id": GROUP, "client_id": "c", "client_host": "/h", **more}
         return await self.groups.share_heartbeat(
@@ -324,11 +324,11 @@ class GroupBench:
         )
 
     async def commit(self, offset: int = 5, **more: Any) -> Any:
-        """OffsetCommit of one position."""
+        """Commit one position."""
         return await self.groups.commit(commit_of(offset, **more))
 
     async def fetch(self, **more: Any) -> Any:
-        """OffsetFetch of one position: the offset or the rejection."""
+        """Fetch one position; return the offset or the rejection."""
         positions = await self.groups.fetch(
             FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more)
         )
@@ -341,7 +341,7 @@ class GroupBench:
 
 
 def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
-    """An offset commit of one position."""
+    """A command that commits one position."""
     position = NewPosition(topic_partition=TopicPartition("orders", 0), offset=offset)
     return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more})
 

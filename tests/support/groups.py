@@ -63,7 +63,7 @@ class ClassicDriver:
         rebalance_ms: int = 60_000,
         skippable: bool = True,
     ) -> int:
-        """Send a JoinGroup; its number."""
+        """Send a JoinGroup; return the number of the request."""
         waiter = next(self._waiters)
         effects = self.protocol.join(
             self.group,
@@ -98,7 +98,7 @@ class ClassicDriver:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> int:
-        """Send a SyncGroup; its number."""
+        """Send a SyncGroup; return the number of the request."""
         waiter = next(self._waiters)
         command = SyncGroup(
             group_id=GROUP,
@@ -115,7 +115,7 @@ class ClassicDriver:
     def heartbeat(
         self, member_id: str, *, generation: int | None = None, instance: str | None = None
     ) -> ErrorCode:
-        """Send a Heartbeat; its error."""
+        """Send a Heartbeat; return the error."""
         refusal, effects = self.protocol.heartbeat(
             self.group,
             Heartbeat(
@@ -151,7 +151,7 @@ class ClassicDriver:
                     self.writes.append(effect)
 
     def write(self, error: ErrorCode = ErrorCode.none) -> None:
-        """Commit the oldest write, or fail it."""
+        """Let the oldest write be committed, or fail with ``error``."""
         then = self.writes.pop(0).after_write
         match then:
             case AssignmentStored():
@@ -184,19 +184,19 @@ class ClassicDriver:
     # Shortcuts
 
     def join_reply(self, waiter: int) -> JoinReply:
-        """The answer to a JoinGroup that must have one."""
+        """The answer to a JoinGroup, which must have been answered."""
         reply = self.answers[waiter]
         assert isinstance(reply, JoinReply)
         return reply
 
     def sync_reply(self, waiter: int) -> SyncReply:
-        """The answer to a SyncGroup that must have one."""
+        """The answer to a SyncGroup, which must have been answered."""
         reply = self.answers[waiter]
         assert isinstance(reply, SyncReply)
         return reply
 
     def stable(self, *instances: str | None) -> list[str]:
-        """A stable group; the members' ids, the leader's first."""
+        """Bring the group into the state Stable; return the members' ids, the leader's first."""
         waiters = [self.join(instance=instance) for instance in instances]
         while self.group.state.value == "PreparingRebalance":
             self.fire(TimerKind.JOIN)

@@ -219,7 +219,7 @@ class HistoryBuilder:
 
 
 def kinds(anomalies: tuple[Anomaly, ...]) -> list[str]:
-    """Their names, sorted."""
+    """The sorted names of the anomalies' kinds."""
     return sorted(anomaly.kind for anomaly in anomalies)
 
 

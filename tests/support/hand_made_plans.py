@@ -51,7 +51,7 @@ def leaderless_plan(*, as_version: str | None = None) -> Plan:
 
 
 def overwriting_plan() -> Plan:
-    """Two programs write two keys at once, each the other one first (seed 11261)."""
+    """A plan in which two programs write two keys at once, in opposite orders (seed 11261)."""
 
     def track(actor: str, *keys: str) -> Track:
         calls: list[dict[str, Any]] = [{"do": "init-producer-id"}, {"do": "begin"}]

@@ -34,7 +34,7 @@ _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two limits."""
+    """Declare the ini options for the two limits."""
     parser.addini("hang_idle_s", "a test hangs that stands still for so long", default=str(IDLE_S))
     parser.addini("hang_busy_s", "a test hangs that uses so much", default=str(BUSY_S))
 
@@ -58,11 +58,11 @@ class HangWatch:
         self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
 
     def pytest_sessionstart(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def pytest_unconfigure(self) -> None:
-        """End."""
+        """End the thread."""
         self._ended.set()
 
     @pytest.hookimpl(wrapper=True)

@@ -24,59 +24,59 @@ Serve = Callable[[socket.socket, int], None]
 
 
 def close(_connection: socket.socket, _port: int) -> None:
-    """Close at once."""
+    """Close each connection at once."""
 
 
 def be_silent(connection: socket.socket, _port: int) -> None:
-    """Read, and answer nothing."""
+    """Read all requests, and answer none of them."""
     while connection.recv(1 << 16):
         pass
 
 
 def answer_noise(connection: socket.socket, _port: int) -> None:
-    """A frame of noise for each request."""
+    """Answer each request with a frame of random bytes."""
     while connection.recv(1 << 16):
         connection.sendall(struct.pack(">i", 200) + bytes(range(200)))
 
 
 def claim_much(connection: socket.socket, _port: int) -> None:
-    """A frame that claims 2 GiB."""
+    """Answer with a frame whose size field says 2 GiB."""
     if connection.recv(1 << 16):
         connection.sendall(struct.pack(">i", 2**31 - 1) + bytes(1 << 16))
 
 
 def speak_http(connection: socket.socket, _port: int) -> None:
-    """A web server."""
+    """Answer as a web server does."""
     if connection.recv(1 << 16):
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
 def alert_tls(connection: socket.socket, _port: int) -> None:
-    """A TLS listener: a fatal alert."""
+    """Answer as a TLS listener does: with a fatal alert."""
     if connection.recv(1 << 16):
         connection.sendall(b"\x15\x03\x03\x00\x02\x02\x16")
 
 
 def answer_others(connection: socket.socket, _port: int) -> None:
-    """Correlation ids of requests that nobody has sent."""
+    """Answer with correlation ids that no request had."""
     for api_key, version, correlation_id in _requests(connection):
         connection.sendall(_answer(api_key, version, correlation_id + 1_000, {}))
 
 
 def know_nothing(connection: socket.socket, _port: int) -> None:
-    """Each answer is well-formed and empty: no API."""
+    """Answer well-formed and empty, so that the broker has no API."""
     for api_key, version, correlation_id in _requests(connection):
         connection.sendall(_answer(api_key, version, correlation_id, {}))
 
 
 def have_nothing(connection: socket.socket, port: int) -> None:
-    """A cluster of this broker that has no topic; each other answer is empty."""
+    """Answer Metadata with this broker and no topic, and all other requests empty."""
     for api_key, version, correlation_id in _requests(connection):
         connection.sendall(_answer(api_key, version, correlation_id, _facts(api_key, port, ())))
 
 
 def have_broken_topics(connection: socket.socket, port: int) -> None:
-    """The same with topics in error, without partitions, and with a leader that is not there."""
+    """Answer Metadata with topics in error, without partitions, and with a missing leader."""
     led_nowhere = {
         "error_code": 0,
         "partition_index": 0,
@@ -143,7 +143,7 @@ HOSTILE_BROKERS: Final[Mapping[str, Serve]] = {
 
 @contextlib.contextmanager
 def hostile_broker(serve: Serve) -> Iterator[str]:
-    """Its address, as long as it listens."""
+    """Start a hostile broker; its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         connections: list[socket.socket] = []

@@ -50,7 +50,7 @@ def _properties(metric: Metric) -> dict[str, str]:
 
 
 def _is_meter(metric: Metric) -> bool:
-    """Whether Kafka counts it, whatever its name ends with. Then its attribute is ``Count``."""
+    """Whether Kafka's metric is a counter; then its JMX attribute is ``Count``."""
     return metric.kind is MetricKind.COUNTER and metric.name not in _ATTRIBUTES
 
 
@@ -143,7 +143,7 @@ OTHERWISE: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def alerts(ours: str) -> str:
-    """Those alerts of ``alerts.yml`` for which Kafka has the metrics."""
+    """The alerts of ``alerts.yml`` for which Kafka has the metrics."""
     names = {metric.name: exported_name(metric) for metric in METRICS}
     groups, missing = [], []
     for group in yaml.safe_load(ours)["groups"]:

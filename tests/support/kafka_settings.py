@@ -29,7 +29,7 @@ _VALID_VALUES_MAX: Final = 100
 
 
 def facts_of_jars(version: str) -> FactsByName:
-    """What the jars of a release say."""
+    """The settings of a release, from the classes in its jars."""
     command = [tool("java", "Kafka's classes need it"), "-cp", f"{kafka_libs(version)}/*"]
     process = subprocess.run(
         [*command, str(_SOURCE)], capture_output=True, text=True, check=True, timeout=300
@@ -42,7 +42,7 @@ def facts_of_jars(version: str) -> FactsByName:
 
 
 def _tidy_facts(row: Facts) -> Facts:
-    """Without what says nothing: a single synonym is the setting itself."""
+    """The facts of a setting without a single synonym, which is the setting itself."""
     valid_values = row.pop("valid")
     if valid_values is not None and len(valid_values) > _VALID_VALUES_MAX:
         valid_values = OTHER_VALUES
@@ -58,7 +58,7 @@ def _tidy_facts(row: Facts) -> Facts:
 
 
 def recorded_facts(line: str) -> FactsByName:
-    """What is recorded of a release line."""
+    """The recorded settings of a release line."""
     lines = [release.name for release in RELEASES.values() if release.is_released]
     facts_by_name = {}
     for row in map(json.loads, RECORDED.read_text("utf-8").splitlines()):
@@ -71,7 +71,7 @@ def recorded_facts(line: str) -> FactsByName:
 
 
 def table_facts(release: Release) -> FactsByName:
-    """What our table says of a release."""
+    """The settings of a release, from our table."""
     return {
         (scope, row.name): {
             "type": facts.type,

@@ -93,7 +93,7 @@ class NamedListenerClient:
         return int(answer.node_id)
 
     async def producer(self, transactional_id: str) -> tuple[int, int]:
-        """A fresh identity."""
+        """Get a producer id and an epoch for a transactional id."""
         answer = await self.until(
             "InitProducerId",
             4,
@@ -125,7 +125,7 @@ class NamedListenerClient:
         *,
         sequence: int = 0,
     ) -> ErrorCode:
-        """One transactional record to the first partition of orders; the partition's error."""
+        """Produce a transactional record to the first partition of orders; return the error."""
         producer_id, epoch = identity
         records = batch(
             producer_id=producer_id,
@@ -160,7 +160,7 @@ class NamedListenerClient:
         committed: bool,
         read_as: int | None = None,
     ) -> Any:
-        """The answer to EndTxn."""
+        """Send an EndTxn; return the answer."""
         return await self.ask(
             "EndTxn",
             version,

@@ -120,7 +120,7 @@ class LeaderBench:
         )
 
     def apply(self, image: ClusterImage) -> None:
-        """Take over new metadata."""
+        """Publish new metadata to the bench's broker."""
         self.image = image
         self.replicas.apply(image, now_ms=self.clock.monotonic_ms())
 
@@ -131,7 +131,7 @@ class LeaderBench:
         )
 
     def log(self, topic_partition: TopicPartition = P0) -> PartitionLog:
-        """A led log."""
+        """The log of a partition that the broker leads."""
         return self.replicas.led[topic_partition]
 
     @property
@@ -165,7 +165,7 @@ def part(
     batch_data: bytes | None = None,
     **more: Any,
 ) -> ProducePartition:
-    """One partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
+    """A partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
     if batch_data is None:
         if sequence < 0:
             more.setdefault("pid", -1)

@@ -17,7 +17,7 @@ print("StructInfo" in {{type(referent).__name__ for referent in gc.get_referents
 
 
 def is_learnt(kind: type) -> bool:
-    """Import the struct in a new process and check."""
+    """Whether msgspec knows the struct once its module is imported, in a new process."""
     program = _PROGRAM.format(kind.__module__, kind.__name__)
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     return process.stdout == b"True\n"

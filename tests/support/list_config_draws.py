@@ -74,7 +74,7 @@ def draw_questions(seeds: Iterable[int]) -> Iterator[Question]:
 
 
 def our_answer(question: Question) -> Answer:
-    """The answer of our code."""
+    """The answer of our code to a question."""
     config_kind, name, config_value, operations = question
     current = {} if config_value is None else {name: config_value}
     for operation, operand in operations:
@@ -87,7 +87,7 @@ def our_answer(question: Question) -> Answer:
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:
-    """The answers of Kafka's class."""
+    """The answers of Kafka's class to the questions."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="listconfigs", libs=libs)
     program = "org.apache.kafka.controller.ListConfigJudge"

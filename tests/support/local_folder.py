@@ -24,7 +24,7 @@ class LocalFolder(Folder):
             return []
 
     def read(self, path: str) -> bytes | None:
-        """A file."""
+        """The bytes of a file; None for a missing file."""
         try:
             return (self.root / path).read_bytes()
         except FileNotFoundError:
@@ -34,7 +34,6 @@ class LocalFolder(Folder):
         shutil.rmtree(self.root / path, ignore_errors=True)
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)

@@ -130,7 +130,7 @@ class LogDriver:
         return guard
 
     def append(self, batch_data: bytes, *, guard: int = 0) -> int:
-        """Append; 0 or the error's number."""
+        """Append a batch; return 0 or the error's number."""
         state_before = self.log.snapshot()
         size_bytes = self.log.local.segments.size_bytes
         answer = append_client(self.log, batch_data, guard=guard, now_ms=self.now)
@@ -151,7 +151,7 @@ class LogDriver:
         timestamp: int = NOW,
         record_value: bytes = b"v",
     ) -> int:
-        """A plain idempotent batch."""
+        """Append a batch of an idempotent producer, outside of transactions."""
         return self.append(
             batch(
                 sequence,
@@ -174,7 +174,7 @@ class LogDriver:
         timestamp: int = NOW,
         record_value: bytes = b"v",
     ) -> int:
-        """A transactional batch that the coordinator has verified."""
+        """Append a transactional batch that the coordinator has verified."""
         guard = start_verification(
             self.log,
             producer_id=pid,
@@ -206,7 +206,7 @@ class LogDriver:
         tv: int = 0,
         start_offset: int = -1,
     ) -> int:
-        """A marker; 0 or the error's number."""
+        """Append a marker; return 0 or the error's number."""
         state_before = self.log.snapshot()
         answer = append_marker(
             self.log,

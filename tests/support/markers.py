@@ -33,6 +33,6 @@ def marker_of(
 def append_marker(
     log: PartitionLog, *, now_ms: int, start_offset: int = -1, **fields: int
 ) -> Appended | AppendRejection:
-    """Append such a marker."""
+    """Append a marker that names no partitions to a log."""
     marker = marker_of(start_offset=start_offset, **fields)  # type: ignore[arg-type]
     return leader_append.append_marker(log, marker, now_ms=now_ms)

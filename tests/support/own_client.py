@@ -41,7 +41,7 @@ class LessonProgram:
         self._http = http
 
     def mend(self) -> None:
-        """Change the program as the lesson teaches."""
+        """Correct the program's mistake, as the lesson teaches."""
         file_text = self.program.read_text("utf-8")
         assert file_text.count(LOOP) == 1
         skip = f"{LOOP}    if order in done:\n        continue\n"
@@ -72,7 +72,7 @@ class LessonProgram:
 
 
 def program_of_the_lesson(folder: Path) -> Path:
-    """The file that the lesson offers."""
+    """Write the program of lesson L10 into a folder; return its path."""
     lesson_part = lesson("L10").parts[0]
     path = folder / lesson_part.file
     path.write_text(lesson_part.code, "utf-8")

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class NobodySteps:
-    """A stepper for tests whose coroutines are ordinary tasks."""
+    """Stands for the stepper of tasks; it never steps a coroutine."""
 
     stepping = False
 

@@ -85,7 +85,7 @@ def shown_names() -> frozenset[tuple[str, str]]:
 
 
 def shown_modules() -> frozenset[str]:
-    """Modules that pages show."""
+    """The modules that pages name as public."""
     return frozenset(module for module, _ in shown_names())
 
 

@@ -20,7 +20,7 @@ METADATA_VERSION: Final = 1
 
 
 class WireClient:
-    """One open connection."""
+    """A connection to a broker that sends requests of the wire protocol."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str
@@ -32,7 +32,6 @@ class WireClient:
 
     @classmethod
     async def open(cls, host: str, port: int, *, client_id: str = "wire") -> WireClient:
-        """Connect."""
         return cls(*await asyncio.open_connection(host, port), client_id)
 
     def frame(self, api_key: int, api_version: int, message: Any) -> bytes:
@@ -82,6 +81,5 @@ class WireClient:
             return True
 
     async def close(self) -> None:
-        """Close the connection."""
         self.writer.close()
         await self.writer.wait_closed()

@@ -17,7 +17,6 @@ def replicas_of(sim: SimCluster, topic_partition: TopicPartition) -> list[Partit
 
 
 def partitions_of(sim: SimCluster) -> list[TopicPartition]:
-    """Every partition of the cluster."""
     return [
         TopicPartition(topic_name, partition_index)
         for topic_name, topic in sim.metadata.image.topics.items()

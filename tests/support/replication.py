@@ -76,7 +76,7 @@ class ManualTasks:
 
 
 class Node:
-    """One broker, as far as replication is concerned."""
+    """The parts of a broker that replicate logs."""
 
     def __init__(self, bench: ReplicaBench, broker_id: BrokerId, logs: BrokerLogs) -> None:
         clock, tasks = bench.clock, cast(Tasks, bench.tasks)
@@ -159,7 +159,7 @@ class Node:
 
 
 class ReplicaBench:
-    """Three brokers that replicate ``TP``; also ``env.Network`` for those who only ask."""
+    """Three brokers that replicate ``TP``; the bench is also their ``env.Network``."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class ShareDriver:
         return reply
 
     def take(self, outcome: ShareHeartbeatOutcome | Rejection) -> HeartbeatReply | Rejection:
-        """Apply the records of a decision."""
+        """Apply the records and effects of a decision; return the reply."""
         if isinstance(outcome, Rejection):
             return outcome
         self.effects = [*outcome.effects]
@@ -95,14 +95,14 @@ class ShareDriver:
         return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
 
     def write(self, records: Iterable[ShareRecord]) -> None:
-        """Apply records."""
+        """Append records to the log, and apply them to the group."""
         self.records = [*records]
         for record in self.records:
             self.log.append(record)
             self.shard.apply(record, record_offset=self.shard.end_offset)
 
     def partitions_to_initialize(self) -> dict[uuid.UUID, frozenset[int]]:
-        """Partitions that the last decision asked to initialise."""
+        """The partitions whose share state the last decision asked to initialise."""
         indexes_by_topic: dict[uuid.UUID, set[int]] = {}
         for command in self.initializations:
             indexes_by_topic.setdefault(uuid_from(command.key.topic_id), set()).add(
@@ -119,7 +119,7 @@ class ShareDriver:
         )
 
     def refuse_initialization(self) -> None:
-        """Apply the records for share coordinators that refused."""
+        """Apply the records that follow a refused initialisation of share states."""
         self.write(
             records_of_refused(self.group, self.partitions_to_initialize(), now_ms=self.now_ms)
         )

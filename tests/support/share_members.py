@@ -21,7 +21,7 @@ _MOST: Final = 1 << 20
 
 
 class ShareMember:
-    """One member. By default it fetches partition 0 of its topic."""
+    """A member of a share group. By default it fetches partition 0 of its topic."""
 
     def __init__(self, api: Api, name: str = "m1", group: str = "g", topic: str = "orders") -> None:
         self.api = api
@@ -76,7 +76,7 @@ class ShareMember:
         return await self._ask("ShareAcknowledge", version, epoch, partitions, acks, values)
 
     async def get(self, *acks: str, wait: int = 2_000, **values: Any) -> str:
-        """What is acquired of partition 0, after waiting."""
+        """Wait for records; the acquired ranges of partition 0 as text."""
         return acquired_ranges(await self.fetch(acks, max_wait=wait, **values))
 
     def start_get(self, *acks: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:

@@ -67,7 +67,7 @@ def load_partition(
 
 
 class PartitionMember:
-    """One member of the group at this share partition."""
+    """A member of the group at this share partition."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ def _words(partition: SharePartition) -> Iterator[str]:
 
 
 def batches_of(write: Write | Rejection | None) -> str:
-    """What a write persists: ``first-last state count``."""
+    """The batches that a write persists, as ``first-last state count``."""
     assert isinstance(write, Write), write
     return ", ".join(
         f"{batch.first_offset}-{batch.last_offset} {batch.delivery_state:d} {batch.delivery_count}"
@@ -171,7 +171,7 @@ def batches_of(write: Write | Rejection | None) -> str:
 
 
 def offsets(partition: SharePartition) -> tuple[int, int, int, int]:
-    """Start, end, next fetch offset, delivery complete count."""
+    """Start offset, end offset, next fetch offset and number of complete deliveries."""
     return (
         partition.start_offset,
         partition.end_offset,

@@ -40,7 +40,7 @@ LOCK_MS: Final = 10
 
 
 class Player:
-    """Our core, asked by lines."""
+    """Plays commands, each a line of text, on our share partition."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -182,7 +182,7 @@ def _map(values: Mapping[int, str]) -> str:
 
 
 class LineWalk:
-    """Draws lines, depending on the state of our core."""
+    """Draws command lines, depending on the state of our share partition."""
 
     def __init__(self, seed: int, player: Player) -> None:
         self.random = SeededRng(seed).stream("share walk")
@@ -359,7 +359,7 @@ class LineWalk:
 
 
 def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
-    """Lines with our core's answers. A walk ends where Kafka has a null pointer."""
+    """Lines with our answers. A walk ends where Kafka would throw a NullPointerException."""
     answered_lines = []
     player = Player()
     for seed in seeds:
@@ -371,7 +371,7 @@ def play_walks(seeds: Sequence[int]) -> list[tuple[str, str]]:
 
 
 def ask_kafka(lines: Sequence[str]) -> list[str]:
-    """What Kafka's class answers."""
+    """The answers of Kafka's SharePartition to the lines."""
     libs = kafka_libs()
     classes = java_classes([_SOURCE], name="share", libs=libs)
     command = [tool("java", "SharePartition needs it"), "-cp", f"{classes}:{libs}/*"]

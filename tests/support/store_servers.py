@@ -78,7 +78,7 @@ class StoreServer(ManagedResource):
 
     @property
     def hadoop(self) -> tuple[str, ...]:
-        """Hadoop's settings of these, as ``NAME=VALUE``."""
+        """Hadoop's part of the store's settings, as ``NAME=VALUE``."""
         return tuple(
             f"{name}={setting_value}"
             for name, setting_value in self.config.items()

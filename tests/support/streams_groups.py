@@ -49,7 +49,7 @@ def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
 
 
 def tasks(*names: str) -> frozenset[Task]:
-    """``"0_1"`` is the second task of subtopology 0."""
+    """Tasks by name: ``"0_1"`` is the second task of subtopology 0."""
     task_ids = set()
     for name in names:
         subtopology, _, index = name.rpartition("_")
@@ -118,7 +118,7 @@ class StreamsDriver:
         return reply
 
     def join(self, member_id: str, **fields: Any) -> StreamsReply:
-        """A member joins."""
+        """Let a member join."""
         return self.send_ok(member_id, 0, **fields)
 
     def settle(self, *member_ids: str) -> None:
@@ -135,7 +135,7 @@ class StreamsDriver:
     def take(
         self, group: StreamsGroup, outcome: StreamsOutcome | Rejection
     ) -> StreamsReply | Rejection:
-        """Apply the records and effects of a decision."""
+        """Apply the records and effects of a decision; return the reply."""
         if isinstance(outcome, Rejection):
             self.records = []
             return outcome

@@ -24,7 +24,7 @@ INTERNAL: Final = tuple(f"{topic}-" for topic in INTERNAL_TOPICS)
 
 
 def live(cluster: SimCluster) -> TraceState:
-    """The cluster's state in the trace's terms."""
+    """The state of the running cluster, in the form that a trace gives."""
     state = TraceState()
     tracer = cluster.environment.tracer
     for payload in snapshot_parts(cluster):

@@ -90,7 +90,7 @@ def is_root(event: Event, node: str) -> bool:
 
 
 def data(event: Event) -> dict[str, Any]:
-    """The payload."""
+    """The event's payload; empty if the event has none."""
     return event.d if isinstance(event.d, dict) else {}
 
 

@@ -102,7 +102,7 @@ class VirtualWorld(ManagedResource):
         return line
 
     def monotonic_s(self) -> float:
-        """For deadlines."""
+        """Virtual time in seconds, for deadlines."""
         return self._loop.time()
 
     def sleep(self, seconds: float) -> None:
@@ -197,7 +197,6 @@ class VirtualLine(asyncio.Protocol):
         return b""
 
     def close(self) -> None:
-        """Close the connection."""
         if not self._loop.is_closed():
             self._transport.close()
 
@@ -215,7 +214,7 @@ class VirtualLine(asyncio.Protocol):
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Connected."""
+        """Keep the transport."""
         assert isinstance(transport, VirtualTransport)
         self._transport = transport
 

@@ -65,7 +65,7 @@ async def read(cluster: VirtualCluster, isolation: IsolationLevel = EVERYTHING) 
 
 
 async def reads(cluster: VirtualCluster, *expected: bytes) -> None:
-    """Wait until a read_committed consumer has exactly that: markers come after the commit."""
+    """Wait until a read_committed consumer gets exactly these values."""
 
     async def has_it() -> bool:
         return await read(cluster, IsolationLevel.READ_COMMITTED) == list(expected)

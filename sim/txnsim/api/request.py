@@ -78,7 +78,7 @@ NOT_ASKED: Final = -(2**31)
 
 
 class NoResponse(Enum):
-    """Answers without a message."""
+    """The ways in which a request gets no answer message."""
 
     NONE = "nothing is sent, the connection goes on (acks=0)"
     NEVER = "the request is never answered and blocks its connection, as measured on a real broker"
@@ -543,7 +543,7 @@ class ByteGap:
         self._before, self._after = body.split(marker_bytes)
 
     def fill(self, *gap_numbers: int) -> bytes:
-        """The body with these numbers in the gap."""
+        """The body with ``gap_numbers`` encoded in its gap."""
         return self._before + self._numbers.pack(*gap_numbers) + self._after
 
 

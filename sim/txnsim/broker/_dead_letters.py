@@ -355,7 +355,6 @@ class DeadLetters:
         return _CopiedRecords(records, min(offset - 1, last_offset))
 
     async def _uncompressed_batch(self, batch: bytes, header: BatchHeader, bytes_max: int) -> bytes:
-        """A batch, uncompressed."""
         if not header.compression:
             return batch
         look_ahead = LookAhead(self._tasks)

@@ -145,7 +145,7 @@ class ShareHost(CoordinatorHost):
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Like the host's, and drop the states of deleted topics."""
+        """Like ``CoordinatorHost.apply``; also drop the states of deleted topics."""
         super().apply(changes, image)
         old_image, self._image = self._image, image
         if self._made is not None:

@@ -461,7 +461,7 @@ class GroupHost(CoordinatorHost):
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """Like the host's, and drop what groups know of deleted topics."""
+        """Like ``CoordinatorHost.apply``; also drop the positions on deleted topics."""
         super().apply(changes, image)
         old_image, self._image = self._image, image
         deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}

@@ -33,7 +33,6 @@ class Level(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``completion``."""
     parser.epilog = (
         "For bash the first example goes into ~/.bashrc, for zsh the second into ~/.zshrc after"
         " compinit."

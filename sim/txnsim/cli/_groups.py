@@ -42,7 +42,6 @@ _STATES: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare subcommands and options."""
     add_connection(parser, default=None)
     commands = parser.add_subparsers(
         dest="groups_command", metavar="COMMAND", title="commands", required=True

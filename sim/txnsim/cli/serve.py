@@ -72,7 +72,6 @@ Prepare = Callable[[SimCluster, str | None], Awaitable[tuple[str, ...]]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``serve``."""
     parser.epilog = (
         "Environment variables say the same for containers and scripts, as TXNSIM_BROKERS or"
         " TXNSIM_TOPICS (docs/serve.md); options win over them, they over --config."
@@ -393,7 +392,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
 
 def _settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that options of their own change."""
+    """The settings that have command-line options of their own, as the options set them."""
     settings: dict[str, Any] = {}
     if args.transaction_version is not None:
         settings["transaction_version"] = args.transaction_version
@@ -775,7 +774,7 @@ def _default_values(setting_name: str, documentation: Setting) -> tuple[object, 
 
 
 def _coordinator_replica_lines(settings: Settings, broker_count: int) -> list[str]:
-    """How few brokers change the replicas of coordinators' topics."""
+    """Lines about coordinators' topics that have fewer replicas because of few brokers."""
     setting_docs = settings_module.documentation()
     capped_settings, lines = [], []
     for setting_name in CAPPED:

@@ -146,7 +146,6 @@ class Cluster:
         self.view = merge(self.view, parse_metadata(message))
 
     async def close(self) -> None:
-        """Close every connection."""
         self._closed = True
         pending_dials = list(self._dialling)
         for task in pending_dials:
@@ -170,7 +169,7 @@ class Cluster:
         )
 
     def backoff(self) -> Backoff:
-        """Fresh pauses between attempts."""
+        """New growing pauses for the retries of one call."""
         return Backoff(
             self.clock,
             initial_ms=self.settings.retry_backoff_ms,
@@ -499,7 +498,7 @@ class Cluster:
         return parse_coordinators(message, transactional_ids)
 
     def forget_coordinator(self, transactional_id: str) -> None:
-        """The coordinator moved: the next lookup asks."""
+        """Forget where the coordinator is, so that the next lookup asks a broker."""
         self._coordinators.pop(transactional_id, None)
 
 

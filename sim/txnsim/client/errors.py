@@ -60,11 +60,11 @@ class ClientTooOldError(NotSupportedError):
 
 
 class IllegalUseError(ClientError):
-    """A call out of order: our caller's mistake."""
+    """The caller called a method in a state that does not allow it."""
 
 
 class RetriableError(ClientError):
-    """Retried until time was up; may work later."""
+    """The request failed until its deadline; a later call may succeed."""
 
 
 class AbortableError(ClientError):

@@ -73,7 +73,7 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to fetch."""
+    """Options of the Fetch requests of one reader."""
 
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     max_wait_ms: int = 500
@@ -110,7 +110,7 @@ class NearReplicas:
         self._preferences[partition] = broker_id, deadline
 
     def forget(self, partition: TopicPartition) -> None:
-        """Ask the leader again."""
+        """Read the partition from its leader again."""
         self._preferences.pop(partition, None)
 
 

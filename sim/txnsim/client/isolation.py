@@ -27,7 +27,7 @@ from txnsim.wire.batch import (
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of a Fetch answer's list."""
+    """An aborted transaction that a Fetch answer lists."""
 
     producer_id: ProducerId
     first_offset: Offset

@@ -194,7 +194,7 @@ def named_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
 
 
 def write_txn_markers(markers: Sequence[Marker]) -> VersionedRequest:
-    """End transactions on partitions, past their coordinator."""
+    """Write markers on partitions, without their transaction's coordinator."""
     marker_rows = [
         _marker(
             marker,
@@ -415,7 +415,6 @@ def create_topics(
 
 
 def delete_topics(names: Sequence[str], *, timeout_ms: int) -> VersionedRequest:
-    """Delete topics by name."""
     return asks(
         ClientApi.DELETE_TOPICS,
         topics=[

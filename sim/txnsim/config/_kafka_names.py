@@ -56,7 +56,7 @@ class FileReaders(msgspec.Struct, frozen=True):
     rules: tuple[Rules, ...]
 
     def have(self, row: SettingRow) -> bool:
-        """Whether one of them has the setting."""
+        """Whether at least one of the brokers' releases has the setting."""
         return any(row.is_in(release_rules) for release_rules in self.rules)
 
     @property

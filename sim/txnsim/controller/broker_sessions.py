@@ -29,7 +29,6 @@ class BrokerState(Enum):
 
     @property
     def counts_as_fenced(self) -> bool:
-        """Whether a broker in this state is fenced."""
         return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
 
 

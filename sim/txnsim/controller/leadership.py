@@ -186,7 +186,6 @@ def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
 
 
 def leads_any_partition(image: ClusterImage, broker_id: BrokerId) -> bool:
-    """Whether the broker leads any partition."""
     return any(
         partition.leader == broker_id
         for topic in image.topics.values()

@@ -123,12 +123,12 @@ class FaultRule(
 
     @property
     def is_on_cluster(self) -> bool:
-        """Whether its action is one on the cluster."""
+        """Whether the rule's action is an action on the cluster, not on a message."""
         return isinstance(self.action, ClusterAction)
 
     @property
     def answers_with_error(self) -> bool:
-        """Whether its action is to answer with an error."""
+        """Whether the rule's action answers a request with an error."""
         return isinstance(self.action, Fail)
 
     @property

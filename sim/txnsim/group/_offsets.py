@@ -277,7 +277,7 @@ class GroupOffsets(msgspec.Struct, eq=False):
         return position.record_offset < end_offset
 
     def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:
-        """Whether a transaction has a pending position there."""
+        """Whether a transaction has a pending position of the group on the partition."""
         return topic_partition in self._open_producers.get(group_id, {})
 
     def pending_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:

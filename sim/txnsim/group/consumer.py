@@ -101,7 +101,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def heartbeat(
         self, group: ConsumerGroup, command: ConsumerHeartbeat, *, image: ClusterImage, now_ms: int
     ) -> ConsumerOutcome | Rejection:
-        """Decide on a heartbeat that joins or stays."""
+        """Decide on the heartbeat of a member that joins or stays."""
         if self._is_full(group, command):
             return Rejection(
                 error=ErrorCode.group_max_size_reached,

@@ -92,12 +92,12 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_stable(self) -> bool:
-        """Whether it owns all partitions of its epoch."""
+        """Whether the member owns all partitions of its epoch."""
         return self.state is MemberState.STABLE
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether it speaks the classic protocol within the group."""
+        """Whether the member speaks the classic protocol within the group."""
         return self.classic is not None
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
@@ -169,7 +169,6 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:

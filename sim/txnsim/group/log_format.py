@@ -103,7 +103,7 @@ def encode_in_batch(record: GroupRecord, record_index: int) -> bytes:
 
 
 def encode_in_slices(record: GroupRecord, record_index: int) -> Generator[int, None, bytes]:
-    """Like ``encode_in_batch``, in slices in a long value."""
+    """Like ``encode_in_batch``, but yields between the slices of a long value."""
     kind_number = KIND_OF.get(type(record), -1)
     kind = kinds().get(kind_number)
     if kind is None or isinstance(record, kind.deleted):

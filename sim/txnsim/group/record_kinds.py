@@ -206,7 +206,6 @@ def _field_plan(message_class: Any) -> tuple[tuple[str, str, Callable[[Any], Any
 
 @cache
 def _field_names(message_class: Any) -> tuple[str, ...]:
-    """The fields of a message."""
     return tuple(message_field.name for message_field in fields(message_class))
 
 

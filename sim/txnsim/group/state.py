@@ -87,7 +87,7 @@ ExpiryBase = Callable[[int], int]
 
 
 def expiry_from_commit(commit_timestamp_ms: int) -> int:
-    """Retention counts from the commit."""
+    """The time from which a position's retention counts: that of its commit."""
     return commit_timestamp_ms
 
 
@@ -98,11 +98,11 @@ class Group(Protocol):
 
     @property
     def type(self) -> GroupType:
-        """The protocol it speaks."""
+        """The protocol that the group speaks."""
 
     @property
     def state_name(self) -> str:
-        """The name of its state on the wire."""
+        """The name of the group's state in requests and answers."""
 
     @property
     def protocol_type_or_empty(self) -> str:

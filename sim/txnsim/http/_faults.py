@@ -38,11 +38,11 @@ class FaultTarget(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Its environment."""
+        """The runtime environment of the cluster or proxy."""
 
     @property
     def injector(self) -> Injector:
-        """The injector that makes its faults happen."""
+        """The injector that applies the fault rules."""
 
 
 class FaultRoutes(Noun):

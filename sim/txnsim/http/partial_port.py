@@ -60,7 +60,7 @@ class PartialApi(Noun):
 
     @classmethod
     def every_operation(cls) -> tuple[Operation, ...]:
-        """Its own operations, and those that it shares with a simulated cluster."""
+        """The operations of this port, and those that every control port has."""
         nouns: tuple[type[Noun], ...] = (
             *(FaultRoutes, EventRoutes),
             *cls.WIRE_NOUNS,

@@ -621,7 +621,6 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
             stall.timer = self.clock.call_later(duration_ms, lambda: self._end_stall(stall))
 
     def end_all(self, stalling_rule: ArmedRule) -> None:
-        """End all stalls of a rule."""
         for stall in list(self._by_line.values()):
             if stall.stalling_rule is stalling_rule:
                 self._end_stall(stall)

@@ -228,13 +228,13 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """Offset after its last batch (LogSegment.readNextOffset)."""
+        """Offset after the segment's last batch (LogSegment.readNextOffset)."""
         batch_count = len(self._batches)
         return self.last_offset(batch_count - 1) + 1 if batch_count else self.base_offset
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its batches."""
+        """Bytes of the segment's batches."""
         return self._ends[-1] if self._ends else 0
 
 

@@ -99,7 +99,6 @@ _THROTTLED_REPLICA: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
 def broker_configs(release_rules: Rules) -> Mapping[str, ConfigKey]:
-    """The broker configs of a release."""
     return config_keys("broker", release_rules)
 
 

@@ -202,7 +202,6 @@ def dead_letter_configs(group_configs: Configs | None) -> DeadLetterConfigs:
 
 
 def share_isolation(group_configs: Configs | None) -> IsolationLevel:
-    """The isolation level of a share group."""
     is_committed = (
         group_configs is not None
         and _stripped_text(group_configs, "share.isolation.level") == "read_committed"

@@ -167,7 +167,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return topic.partitions[topic_partition.partition]
 
     def existing(self, topic_names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
-        """Those of the names that are topics; iterates over the smaller side."""
+        """The names that existing topics have; iterates over the smaller side."""
         image_topics = self.topics
         if len(topic_names) > len(image_topics):
             return [topic_name for topic_name in image_topics if topic_name in topic_names]

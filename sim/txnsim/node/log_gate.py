@@ -54,7 +54,9 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing can object: then an append need not ask."""
+        """Whether nothing can delay or refuse an append: no rule is armed, and the disk is not
+        full.
+        """
         return not (self.fault_points.network.interceptor.is_armed or self.disk.is_full)
 
     def refuse_full(self) -> ErrorCode | None:

@@ -93,7 +93,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         return self.value  # type: ignore[return-value] # a cast is a call
 
     def on_done(self, callback: Callable[[Pending[T]], object]) -> None:
-        """Call back when it is done; at once if it is already."""
+        """Call back once a result or an error is set; at once if one is set already."""
         if self.is_done:
             callback(self)
         else:

@@ -146,7 +146,6 @@ class Outbox:
     # Sending answers
 
     def is_connection_open(self) -> bool:
-        """Whether the connection is open."""
         return self.transport is not None
 
     def flush(self) -> None:

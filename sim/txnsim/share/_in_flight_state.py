@@ -67,7 +67,7 @@ class InFlightState:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the delivery is complete, and this is persisted."""
+        """Whether the delivery is complete and its completion is persisted."""
         return self.state in TERMINAL and self.transition is None
 
     def move(

@@ -64,7 +64,7 @@ def next_session_epoch(session_epoch: int) -> int:
 
 
 class ShareSession:
-    """The partitions that one member fetches here."""
+    """The partitions that one member fetches from this broker."""
 
     __slots__ = ("_must_answer", "connection", "epoch", "topics")
 

@@ -56,7 +56,6 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_meta_properties(meta: MetaProperties) -> str:
-    """Encode ``meta.properties``."""
     lines = [f"cluster.id={meta.cluster_id}", f"node.id={meta.node_id}", f"version={_META_VERSION}"]
     if meta.directory_id is not None:
         lines.insert(1, f"directory.id={uuid_text(meta.directory_id)}")
@@ -64,7 +63,6 @@ def encode_meta_properties(meta: MetaProperties) -> str:
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> str:
-    """Encode ``partition.metadata``."""
     return f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}\n"
 
 

@@ -53,7 +53,7 @@ class _WatchedCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fault_states(self) -> tuple[FaultState, ...]:
-        """The states of its faults."""
+        """The states of the cluster's faults."""
         return self.kafka.faults.states_now() if self.kafka.was_started else ()
 
     def sections(self) -> list[Section]:

@@ -73,7 +73,6 @@ class LoopThread:
         self.cluster_loop = loop_future.result()
 
     def stop(self) -> None:
-        """Stop the loop and its thread."""
         self.cluster_loop.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(JOIN_SECONDS)
 

@@ -37,7 +37,6 @@ class FaultResults:
 
     @property
     def rule(self) -> FaultRule:
-        """The rule."""
         return self.armed.rule
 
     @property
@@ -209,7 +208,7 @@ class AsyncFaults(ClusterPart):
         injector.forget()
 
     def forget(self) -> None:
-        """Forget the rules so far."""
+        """Forget every rule that was armed so far."""
         self._armed.clear()
         if self._rebuilt.is_running:
             self._rebuilt.injector.forget()

@@ -160,7 +160,7 @@ def with_final_reach(
 
 
 class _EpochJudge:
-    """Turns pairs into verdicts."""
+    """Judges decisions and markers of one producer epoch on one partition."""
 
     def __init__(self, partition_reach: LogReach, coordinator_reach: LogReach) -> None:
         self._partition_reach = partition_reach

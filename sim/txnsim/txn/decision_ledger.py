@@ -45,7 +45,7 @@ class EpochPlace(NamedTuple):
 
 
 class JudgedPlace(NamedTuple):
-    """A verdict, and where."""
+    """A verdict, with the partition and producer epoch that it is about."""
 
     place: EpochPlace
     verdict: AuditVerdict
@@ -126,7 +126,7 @@ class DecisionLedger:
                 yield from self._judge_epoch(epoch_place, undecided, 0, len(undecided.markers))
 
     def finish(self) -> Iterator[JudgedPlace]:
-        """Judge what is left."""
+        """Judge the decisions and markers that are not judged yet."""
         for epoch_place, undecided in sorted(self._places.items(), key=lambda item: item[0]):
             decision_count, marker_count = len(undecided.decisions), len(undecided.markers)
             yield from self._judge_epoch(epoch_place, undecided, decision_count, marker_count)

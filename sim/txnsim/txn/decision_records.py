@@ -28,7 +28,6 @@ class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):
 def records_of(
     verdict: AuditVerdict, producer_epoch: int, batches: Sequence[ProducerBatch]
 ) -> RecordsConcerned | None:
-    """The records that a verdict concerns."""
     match verdict.state:
         case AuditState.NO_MARKER:
             return _unmarked_records(verdict, producer_epoch, batches)

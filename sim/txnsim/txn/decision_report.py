@@ -448,7 +448,7 @@ def _advice(
 
 
 def repair_command(topic_partition: TopicPartition, program: ShellText) -> ShellText:
-    """The command that ends what is open on a partition."""
+    """The command that ends the open transactions of a partition."""
     return continued(
         program,
         "repair",

@@ -276,7 +276,6 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         return marker.timestamp_ms < self.newest_decision.timestamp_ms - self.skew_ms
 
     def _newest_epoch_decisions(self) -> tuple[CoordinatorRecord, ...]:
-        """The decisions with the epoch of the newest one."""
         epoch = self.newest_decision.producer_epoch
         return tuple(decision for decision in self.decisions if decision.producer_epoch == epoch)
 

@@ -82,7 +82,7 @@ class EndsBy(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """What will end it."""
+    """What will end the open transaction."""
 
     by: EndsBy
     sentence: str
@@ -235,7 +235,6 @@ def judge_cluster(facts: ClusterFacts, *, program: ShellText = PROGRAM) -> Verdi
 def judge_partition(
     partition: PartitionFacts, facts: ClusterFacts, *, program: ShellText = PROGRAM
 ) -> PartitionVerdict:
-    """Judge one partition of a cluster."""
     return _ClusterView(facts, program).judge_partition(partition)
 
 

@@ -205,7 +205,7 @@ def application_status(asked_end: str | None, answer: str | None) -> str:
 
 
 def application_request(asked_end: str) -> str:
-    """What an application does until it has the answer."""
+    """What an application asks for, as a clause of a sentence: ``asks to commit``."""
     return f"asks to {asked_end}"
 
 
@@ -256,7 +256,7 @@ def coordinator_sentence(
 
 
 def marker_status(owed_marker: OwedMarkerFacts) -> str:
-    """How a marker stands that a coordinator owes, for a picture."""
+    """The status of a marker that a coordinator owes, as a label for a picture."""
     return {
         MarkerSending.UNDER_WAY: "on its way",
         MarkerSending.RETRIED: "sent again",
@@ -436,7 +436,7 @@ def producer_ends(timeout_ms: int, *, is_two_phase: bool) -> str:
 
 
 def marker_ends(owed_marker: OwedMarkerFacts | None) -> str:
-    """What ends a decided transaction."""
+    """Sentences that say which marker ends a decided transaction, and when."""
     if owed_marker is None or owed_marker.sending is MarkerSending.UNTOLD:
         return "Its marker ends it. Its coordinator has yet to get it written."
     marker = marker_name(is_commit=owed_marker.is_commit)
@@ -557,12 +557,12 @@ def standing_word(
 
 
 def holder_mark(*, is_hanging: bool) -> str:
-    """What stands at the batch at which readers stop, in a picture."""
+    """The label of the transaction at which readers stop, for a picture."""
     return f"open from here{' · no marker will come' if is_hanging else ''}"
 
 
 def reader_mark(readers: Sequence[str] | None) -> str:
-    """Who stands there, in a picture."""
+    """The label of the readers at the last stable offset, for a picture."""
     if not readers:
         return "readers stop here"
     return f"{', '.join(readers[:NAMED_GROUPS_MAX])} {'waits' if len(readers) == 1 else 'wait'}"

@@ -43,7 +43,7 @@ class _SkippedGroup(msgspec.Struct):
     """Index of the observation that shows this position."""
 
     def is_in_force(self, position: int, index: int) -> None:
-        """Note an effective position."""
+        """Note a position of the group that took effect."""
         if position > self.highest_position:
             self.highest_position, self.index = position, index
 

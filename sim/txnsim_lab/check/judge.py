@@ -123,7 +123,7 @@ def _refuse_shared_values(history: History) -> None:
 
 
 def _elsewhere(write: Wrote, other_write: Wrote) -> bool:
-    """Whether both were acknowledged, at different offsets."""
+    """Whether both writes were acknowledged, at different offsets."""
     return (
         UNKNOWN_OFFSET not in (write.offset, other_write.offset)
         and write.offset != other_write.offset

@@ -73,7 +73,6 @@ class PartitionObservation(Observation, frozen=True, kw_only=True):
 
     @property
     def place(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -223,7 +222,6 @@ class Position(
 
     @property
     def place(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 

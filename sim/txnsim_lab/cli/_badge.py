@@ -16,7 +16,6 @@ STANDARD_INPUT = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``badge``."""
     parser.epilog = (
         "Exit status: 0 the badge is made, 2 the file holds no results, or results of nothing."
         " What the run came to is the status of exam run and conformance."

@@ -22,7 +22,6 @@ HISTORY_BYTES_MAX: Final = 256 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``check``."""
     parser.epilog = (
         "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history,"
         " or has no observation."

@@ -28,7 +28,6 @@ DIFFERS_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``conformance``."""
     parser.epilog = (
         "It wants a cluster of one broker, best an empty one. Exit status: 0 nothing differs,"
         " 1 something does, 2 a wrong argument, a cluster that is not meant for this, or no case"

@@ -29,7 +29,6 @@ TRANSACTION_VERSIONS: Final = (0, 1, 2)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``exam``."""
     subcommands = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run_parser = subcommands.add_parser(
         "run", description="Have a library sit the exam (docs/exam.md)."

@@ -22,7 +22,6 @@ MINUTES_DEFAULT: Final = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``exam compare``."""
     parser.epilog = (
         "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument, or no situation"
         " applies to either."
@@ -151,7 +150,6 @@ def _sum_up(comparison: DriverComparison) -> None:
 
 
 def _without_recordings(difference: SituationDifference) -> SituationDifference:
-    """The difference without its recordings."""
     first_result, other_result = (
         msgspec.structs.replace(result, recording=b"")
         for result in (difference.one, difference.other)

@@ -23,7 +23,6 @@ MISSED_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``exam readers``."""
     from txnsim.cli.serving.long_running import LongRunning
 
     subcommands = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)

@@ -25,7 +25,6 @@ MODES: Final = ("V-", "V+", "TV2", "TV2+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``explore``."""
     parser.epilog = (
         "Exit status: 0 every way within the bounds is healthy, 3 an anomaly was found, 4 nothing"
         " was found before the time was up or the limit of deviations was reached, 2 a wrong"

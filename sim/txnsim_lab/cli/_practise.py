@@ -35,7 +35,6 @@ EPILOG: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``practise``."""
     parser.epilog = EPILOG
     parser.add_argument(
         "directory",

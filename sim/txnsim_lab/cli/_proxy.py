@@ -35,7 +35,6 @@ CAN_NOT_PASS_NOTICE: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``proxy``."""
     _add_cluster_arguments(parser.add_argument_group("the cluster"))
     _add_address_arguments(parser.add_argument_group("addresses"))
     _add_control_arguments(parser.add_argument_group("the control port"))

@@ -32,7 +32,6 @@ SIDES: Final = ("A", "B")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``referee``."""
     parser.epilog = (
         "Exit status: 0 no run has an anomaly under one design alone, 3 one has, 4 none was found"
         " and not all was played, 2 a wrong argument."

@@ -15,7 +15,6 @@ KINDS: Final = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``schema``."""
     kinds_text = "\n".join(f"  {kind:<9} {description}" for kind, description in KINDS.items())
     parser.epilog = (
         f"kinds:\n{kinds_text}\n\nThe first line of a YAML file names its schema to an editor:\n"

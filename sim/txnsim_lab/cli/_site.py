@@ -19,7 +19,6 @@ COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``site``."""
     subcommands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build_parser = subcommands.add_parser("build", help="write the site's files into a folder")
     build_parser.add_argument(

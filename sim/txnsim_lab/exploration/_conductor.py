@@ -70,7 +70,7 @@ class HeldMessage(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """Its name in a way."""
+        """The message's name in a ``Way``: its kind and its number."""
         return f"{self.kind_name} #{self.number}"
 
 
@@ -181,7 +181,7 @@ class _Traffic:
         self._waits_for: asyncio.Future[None] | None = None
         """The end of a step on the cluster, or of a delay."""
         self._was_offered = False
-        """Whether it was offered since the last step that time passes."""
+        """Whether a step that lets time pass was offered since the last such step."""
         self._all_arrived: asyncio.Future[None] | None = None
 
     # From outside

@@ -54,7 +54,7 @@ class Counters:
         self._cells = memoryview(mmap.mmap(-1, size)).cast("Q")
 
     def count(self, name: str, lane: int) -> None:
-        """Count one more."""
+        """Add one to a counter of a lane."""
         self._cells[1 + COUNTERS.index(name) * self._lanes + lane] += 1
 
     def totals(self) -> dict[str, int]:
@@ -90,12 +90,12 @@ class Lanes:
         os.close(self._write_end)
 
     def take(self) -> int | None:
-        """A lane that is free; None if none is."""
+        """Take a free lane; None if all lanes are taken."""
         try:
             return os.read(self._read_end, 1)[0]
         except BlockingIOError:
             return None
 
     def give_back(self, lane: int) -> None:
-        """Let others have a lane."""
+        """Make a lane free for other processes."""
         os.write(self._write_end, bytes((lane,)))

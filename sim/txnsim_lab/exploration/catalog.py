@@ -21,7 +21,7 @@ FOLDER: Final = "explore"
 
 
 def explorations() -> dict[str, Exploration]:
-    """Those that come with txnsim, by their names."""
+    """The explorations that come with txnsim, by name."""
     files = sorted((directory() / FOLDER).glob(f"*{FILE_SUFFIXES[0]}"))
     return {path.stem: read(path) for path in files}
 

@@ -26,7 +26,7 @@ FindingName = Callable[[Finding], str]
 
 
 def kind_name(finding: Finding) -> str:
-    """The name of a finding where kinds alone are told apart."""
+    """The name of a finding's kind, by which findings are told apart."""
     return finding.kind
 
 
@@ -51,7 +51,7 @@ class AnomalyFound(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplorationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an exploration has come to."""
+    """The result of an exploration."""
 
     name: str
     searches: tuple[tuple[int | None, SearchResult], ...]
@@ -145,7 +145,7 @@ def _names(findings: Sequence[Finding], name_of: FindingName) -> tuple[str, ...]
 
 
 def _length(way: Way) -> tuple[int, int]:
-    """Few deviations first, then early ones."""
+    """Sort key of ways: fewer deviations first, then earlier choices."""
     return len(way), sum(deviation.choice_number for deviation in way)
 
 

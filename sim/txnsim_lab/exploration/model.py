@@ -78,7 +78,7 @@ class ExplorationFile(Model):
 
 
 class Exploration(msgspec.Struct, frozen=True, kw_only=True):
-    """What is explored."""
+    """What an exploration plays: the plan, the disturbances, the bounds."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exploration_of(file: ExplorationFile) -> Exploration:
-    """What a file asks for."""
+    """The exploration that a file describes."""
     return Exploration(
         name=file.name,
         title=file.title,

@@ -44,7 +44,7 @@ class FoundEnd(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search has come to."""
+    """The result of a search."""
 
     states: int
     """States that were searched, each counted once: more than one thing could happen, or the run

@@ -18,7 +18,7 @@ SEPARATOR: Final = "; "
 
 
 class Deviation(msgspec.Struct, frozen=True):
-    """A choice that is not that of a quiet network."""
+    """A choice other than the one that a quiet network would make."""
 
     choice_number: int
     """How many choices came before it."""
@@ -29,7 +29,7 @@ Way = tuple[Deviation, ...]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Where more than one thing may happen, or nothing more."""
+    """A point of a run at which several things may happen, or nothing more."""
 
     options: Sequence[str]
     """Names of what may happen; the first is what happens on a quiet network."""
@@ -60,7 +60,7 @@ class GivenWay:
         self._choice_number = 0
 
     def pick(self, choice: Choice) -> int:
-        """The index of what the way says."""
+        """The index of the option that the given way names."""
         options = choice.options
         option_name = self._options_by_number.get(self._choice_number)
         self._choice_number += len(options) > 1

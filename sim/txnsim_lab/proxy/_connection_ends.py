@@ -49,7 +49,7 @@ class ConnectionEnd(asyncio.Protocol):
         self._relay.pause_or_resume_reading()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """Called when the peer reads again."""
         self.is_full = False
         self._relay.pause_or_resume_reading()
 
@@ -83,7 +83,7 @@ class ClientEnd(ConnectionEnd):
     """The client's side of a connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Called when a client has connected."""
         super().connection_made(transport)
         self._relay.client_connected()
 

@@ -304,6 +304,5 @@ class NodeListeners:
         return self.address(endpoint.node_id)
 
     async def close(self) -> None:
-        """Close all listeners."""
         for listener in list(self._listeners.values()):
             await listener.close()

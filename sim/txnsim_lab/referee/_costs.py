@@ -107,23 +107,23 @@ class _Counting:
         self._environment: VirtualEnvironment | None = None
 
     async def take_over(self, running_story: RunningStory, target: SimulatedTarget) -> None:  # noqa: ARG002 - the Director's
-        """Stand at the fault points."""
+        """Become the interceptor of the run's messages."""
         assert isinstance(target.environment, VirtualEnvironment), "a run in virtual time"
         self._environment, self._injector = target.environment, target.cluster.injector
         target.environment.network.interceptor = self
 
     async def before_act(self, track: Track, act: Act) -> None:  # noqa: ARG002 - the Director's
-        """Count from the second transaction on."""
+        """Count messages from the second transaction on."""
         self._is_counting = act.unit > 0
 
     async def until_all_arrived(self) -> None:
-        """Wait for the markers of the last one."""
+        """Wait until the last transaction's markers have arrived."""
         assert self._environment is not None
         await pause(self._environment.clock, PAUSE_MS)
         self._is_counting = False
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        """Count (``Interceptor``)."""
+        """Count a message (``Interceptor``)."""
         if self._is_counting:
             self._count(crossing)
         assert self._injector is not None

@@ -28,7 +28,7 @@ class DecisionPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def owner(self) -> ModuleType | type[Any]:
-        """What has the function: a module, or a class."""
+        """The module or class that has the function."""
         module = importlib.import_module(self.module)
         class_name, _, _ = self.function.rpartition(".")
         if not class_name:

@@ -29,7 +29,7 @@ _UNVERIFIED_MODE: Final = "V-"
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
-    """What is refereed."""
+    """One side of a match: a release with switches, settings and plug-ins."""
 
     text: str
     """As the user wrote it."""

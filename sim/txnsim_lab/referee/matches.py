@@ -26,7 +26,7 @@ StoryRun = tuple[str, str]
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """What is played on both designs."""
+    """A match: two designs, and what is played on both."""
 
     designs: Designs
     explorations: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ class Designs(msgspec.Struct, frozen=True):
     b: Design
 
     def side(self, side: Side) -> Design:
-        """One of them."""
+        """The design of one side."""
         return self.a if side is Side.A else self.b
 
 

@@ -122,12 +122,12 @@ class PluginFailures:
         self._file.close()
 
     def note(self, failure_text: str) -> None:
-        """Keep one; the same again counts once."""
+        """Keep the text of a failure; a repeated text is kept once."""
         if failure_text not in (texts := self.texts()) and len(texts) < _LINES_MAX:
             os.write(self._file.fileno(), failure_text.encode() + b"\n")
 
     def texts(self) -> tuple[str, ...]:
-        """What was kept, also after the exit."""
+        """The kept texts, also after the exit."""
         if self._file.closed:
             return self._last_texts
         size = os.fstat(self._file.fileno()).st_size

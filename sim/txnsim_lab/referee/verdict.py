@@ -43,7 +43,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was played on one design."""
+    """The result of one exploration, story or seed on one design."""
 
     sightings: dict[str, Sighting] = {}
     """Kind of an anomaly -> the run that has it."""
@@ -72,7 +72,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     b: SideResult
 
     def side(self, side: Side) -> SideResult:
-        """What was played on one of them."""
+        """The result on one side."""
         return self.a if side is Side.A else self.b
 
     @property
@@ -101,7 +101,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     pair: Pair
 
     def sighting(self, kind: str) -> Sighting:
-        """The anomaly in it."""
+        """The anomaly of this kind in the run."""
         return self.pair.side(self.side).sightings[kind]
 
 
@@ -145,7 +145,7 @@ class CostLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a match has come to."""
+    """The result of a match."""
 
     a: str
     """The text of the design."""

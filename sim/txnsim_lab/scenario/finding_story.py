@@ -147,7 +147,7 @@ class _StoryWriter:
         """What the next step says."""
 
     def write(self) -> None:
-        """Write all steps."""
+        """Write all steps of the story, and the guesses behind them."""
         self._choose_others()
         if self._finding.transactional_id is None:
             self._guess("the transactional id, as no coordinator's log has the producer")
@@ -330,7 +330,7 @@ class _StoryWriter:
         self._write_marker(is_commit=is_commit, start_offset=start_offset)
 
     def _mark_nothing(self, *, is_commit: bool) -> None:
-        """An operator's marker that ends no record."""
+        """A finding of a marker that ends no record, which an operator wrote."""
         is_known = self._finding.transactional_id is not None
         self._init()
         self._others = [TopicPartition(_ELSEWHERE, 0)]
@@ -371,7 +371,7 @@ class _StoryWriter:
     # Ways
 
     def _end_without_leader(self, *, is_commit: bool) -> None:
-        """KAFKA-20734, as in Z27."""
+        """A transaction is decided while the partition has no leader (KAFKA-20734, as in Z27)."""
         self._is_as_4_3 = self._has_one_replica = True
         if self._mode == "V-":
             self._mode = "V+"
@@ -529,7 +529,7 @@ class _StoryWriter:
         self._add_call(_PRODUCER, "init-producer-id")
 
     def _begin_transaction(self, record_count: int, *, with_others: bool = True) -> None:
-        """Begin a transaction and write its records."""
+        """Begin a transaction and write its records, on the other partitions as well by default."""
         other_partitions = self._others if with_others else []
         self._add_call(_PRODUCER, "begin")
         partitions = [str(partition) for partition in (self._partition, *other_partitions)]
@@ -542,7 +542,7 @@ class _StoryWriter:
             self._add_call(_PRODUCER, "produce", partition=str(partition), value=value)
 
     def _begin_elsewhere(self) -> None:
-        """Begin a transaction that leaves the partition alone."""
+        """Begin a transaction on another topic, without the partition of the finding."""
         partition = str(TopicPartition(_ELSEWHERE, 0))
         self._add_call(_PRODUCER, "begin")
         self._add_call(_PRODUCER, "add-partitions", partitions=partition)
@@ -573,7 +573,7 @@ class _StoryWriter:
         )
 
     def _end_transaction(self, *, is_commit: bool) -> None:
-        """End a transaction in order."""
+        """Ask for a commit or abort, and wait until its markers are written."""
         self._call_end(is_commit=is_commit)
         self._wait_complete(is_commit=is_commit)
         self._end_offset += 1
@@ -618,7 +618,7 @@ class _StoryWriter:
     # Single steps
 
     def _say_with_next_step(self, sentence: str) -> None:
-        """Say it with the next step."""
+        """Keep a sentence that the next step will say."""
         self._sentence = sentence
 
     def _add_call(

@@ -191,7 +191,6 @@ class Scenario(Model):
         return tuple(step for step in self.steps if self.belongs(step, run_selection))
 
     def cure_of(self, run_selection: RunSelection) -> tuple[Step, ...]:
-        """The steps of the cure in one run."""
         return tuple(step for step in self.cure if self.belongs(step, run_selection))
 
     def belongs(self, step: Step, run_selection: RunSelection) -> bool:

@@ -74,7 +74,6 @@ class Curious:
         return CallResult(error=code_name(error), because=answer_digest)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 

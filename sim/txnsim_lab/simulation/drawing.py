@@ -41,7 +41,6 @@ class SimulationOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(seed: int, options: SimulationOptions = SimulationOptions()) -> Plan:  # noqa: B008 - a frozen value
-    """Draw the plan of a seed."""
     dice = Dice(seed, STREAM_NAME)
     drawn_features = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
     modes = modes_of(options.as_version)

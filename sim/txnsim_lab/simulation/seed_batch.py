@@ -77,7 +77,6 @@ class SeedTally:
         self.failed_rows: list[SeedRow] = []
 
     def add(self, row: SeedRow) -> None:
-        """Add the row of one seed."""
         self.seed_count += 1
         self.act_count += row.acts
         self.commit_count += row.committed

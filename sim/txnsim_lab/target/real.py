@@ -301,7 +301,6 @@ class RealTarget:
     # Leaders
 
     def _broker_id(self, broker_number: int) -> int:
-        """The id of the broker with this number."""
         return self._ids[(broker_number - 1) % len(self._ids)]
 
     def number_of(self, broker_id: int) -> int:

@@ -120,7 +120,7 @@ class Applications(msgspec.Struct, kw_only=True):
     """(partition, offset of a marker) -> the contradiction."""
 
     def follow(self, event: Event, node: str) -> None:
-        """Take the next event."""
+        """Apply the next event."""
         payload = event.d if isinstance(event.d, Mapping) else {}
         self._note_origin(event, node, payload)
         match event.k:
@@ -180,7 +180,7 @@ class Applications(msgspec.Struct, kw_only=True):
         }
 
     def wrong_data(self) -> Iterator[WrongData]:
-        """Where an application believes otherwise than the data is."""
+        """The partitions whose data differs from what an application believes."""
         yield from self.contradictions.values()
 
     def forget(self, position: int) -> None:

@@ -40,7 +40,6 @@ TOPIC_PREFIX: Final = "topic:"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``stream``."""
     parser.description = (
         "Stream committed records of topics into a table, each micro-batch exactly once, and probe"
         " what Spark's Kafka connector can't see: how far read_committed readers are held back,"

@@ -31,7 +31,6 @@ Rows = list[dict[str, Cell]]
 
 
 def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
-    """Declare the actions and their arguments."""
     export = actions.add_parser(
         "export",
         help="the tables of traces as Parquet",

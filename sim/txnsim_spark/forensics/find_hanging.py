@@ -377,7 +377,6 @@ class DirectoryReader:
         return msgspec.structs.replace(state, ends=ends)
 
     def notes_on(self, state: ReplicaState) -> ReadNotes:
-        """The notes on a replica."""
         return self._notes_by_replica.get(state.replica.path, NOTHING_READ)
 
     def coordinators(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:

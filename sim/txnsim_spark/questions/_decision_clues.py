@@ -63,7 +63,6 @@ class ClueReader:
         return self._batches.get((item.epoch.topic_partition, item.epoch.producer_id), ())
 
     def records_of(self, item: DoubtfulVerdict) -> RecordsConcerned | None:
-        """The records that a verdict concerns."""
         return records_of(item.verdict, item.epoch.producer_epoch, self.batches_of(item))
 
     def clues_of(self, item: DoubtfulVerdict) -> FindingClues:

@@ -41,7 +41,7 @@ class DecisionTables(Protocol):
     """Runs the queries of ``_decision_queries``."""
 
     def set_rows(self, table: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
-        """Give a small table its rows, in topic_partition of those it had."""
+        """Give a small table new rows in place of its old rows."""
 
     def keep_events(self, query: str) -> None:
         """Keep the rows of a query as ``audited_events``."""

@@ -61,7 +61,7 @@ class _TolerantCache:
         return getattr(self._cache, name)
 
     def save_overload(self, signature: Any, machine_code: Any) -> None:
-        """Keep machine code."""
+        """Save compiled code in the cache; ignore a folder that can't be written."""
         with suppress(OSError):
             self._cache.save_overload(signature, machine_code)
 

@@ -63,7 +63,6 @@ DECODED: Final = frozenset({0, 1, *(number for number, kind in kinds().items() i
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
-    """The rows of a segment."""
     rows = (row_of(record, batch) for record, batch in decoded_records(segment, job))
     return rows_of_structs(rows, partial(segment_columns, segment))
 

@@ -33,7 +33,6 @@ BYTES_MAX: Final = 8 << 20
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
-    """The rows of a segment."""
     on_damage = refuser_of(segment, job)
     for run_bytes, run_position, batch_run in chosen_runs(segment, job, on_damage):
         for buffer, starts, ends, batches in _unpack_batches(

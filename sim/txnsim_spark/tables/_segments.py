@@ -24,7 +24,6 @@ WALK_COLUMNS: Final = frozenset(
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
-    """The row of a segment."""
     path = Path(segment.path)
     size_bytes = path.stat().st_size
     if WALK_COLUMNS.isdisjoint(job.columns):

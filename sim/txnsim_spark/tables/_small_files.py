@@ -65,7 +65,6 @@ def _rows_of_aborted(path: Path, job: TableJob) -> Iterator[AbortedRow]:
 
 
 def leader_epochs(replica: Replica, job: TableJob) -> Iterator[Rows]:
-    """The rows of a replica."""
     rows = _rows_of_leader_epochs(Path(replica.path), job)
     return rows_of_structs(rows, partial(replica_columns, replica))
 
@@ -79,7 +78,6 @@ def _rows_of_leader_epochs(folder: Path, job: TableJob) -> Iterator[LeaderEpochR
 
 
 def producer_state(replica: Replica, job: TableJob) -> Iterator[Rows]:
-    """The rows of a replica."""
     rows = (
         row
         for row in _rows_of_producer_state(Path(replica.path), job)
@@ -120,7 +118,6 @@ def _producer_row(entry: SnapshotEntry, offset: int, *, is_last: bool) -> Produc
 
 
 def replicas(replica: Replica, job: TableJob, directory: LogDirectory) -> Iterator[Rows]:
-    """The row of a replica."""
     row = _replica_row(replica, directory, job)
     return rows_of_structs(iter([row]), partial(replica_columns, replica))
 

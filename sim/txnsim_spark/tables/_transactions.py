@@ -30,7 +30,6 @@ _INT16: Final = struct.Struct(">h")
 
 
 def read(segment: SegmentFile, job: TableJob) -> Iterator[Rows]:
-    """The rows of a segment."""
     rows = (row_of(record) for record, _ in decoded_records(segment, job))
     return rows_of_structs(rows, partial(segment_columns, segment))
 

@@ -220,7 +220,6 @@ def constant_column(value: Hashable, count: int) -> ArrayMaker:
 
 
 def null_column(count: int) -> ArrayMaker:
-    """A column of nulls."""
     return lambda arrow_type: pa.nulls(count, arrow_type)
 
 

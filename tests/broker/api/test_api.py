@@ -100,7 +100,7 @@ def frame(api_key: int, version: int, **values: object) -> bytes:
 
 @dataclasses.dataclass
 class Origin:
-    """A connection as far as its requests tell of it."""
+    """The fields of a connection that its requests contain."""
 
     apis: ApiTable
     client_host: str = "/127.0.0.1"
@@ -352,7 +352,6 @@ def errors_and_messages(results: Any) -> list[tuple[ErrorCode, str | None]]:
 
 @pytest.mark.parametrize("api_key", [1, 3])
 def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) -> None:
-    """One of more than 2 GiB was neither sent, nor did the connection end."""
     most = 2**31 - 1
     settings = Settings(fetch_max_bytes=most, answer_max_bytes=most)
     broker = SimpleNamespace(metadata=SimpleNamespace(settings=settings))
@@ -442,7 +441,7 @@ ORDERS = TopicPartition("orders", 0)
 
 
 def field_names(cls: Any, visited_classes: set[Any]) -> set[str]:
-    """The names of a message's fields, and of its parts'."""
+    """The names of all fields of a message, at any depth."""
     visited_classes.add(cls)
     names: set[str] = set()
     hints = typing.get_type_hints(cls)
@@ -483,7 +482,7 @@ def test_several_transactional_ids_are_one_subject_each() -> None:
 
 
 def request_fields(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
-    """A request's values; groups are told in both shapes, of which the first has no ids."""
+    """Values of a request about topics; OffsetFetch has its group in the old and the new shape."""
     if name != "OffsetFetch":
         return {"topics": topics}
     group = {"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}

@@ -11,13 +11,13 @@ from tests.support.group_api import GroupApi, group_api
 
 @pytest.fixture
 async def groups() -> AsyncIterator[GroupApi]:
-    """A single broker."""
+    """The group api of a cluster of one broker."""
     async with group_api() as found:
         yield found
 
 
 @pytest.fixture
 async def of_two() -> AsyncIterator[GroupApi]:
-    """Two brokers."""
+    """The group api of a cluster of two brokers."""
     async with group_api(brokers=2) as found:
         yield found

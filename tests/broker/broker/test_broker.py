@@ -307,7 +307,9 @@ async def test_a_coordinator_can_not_write_to_a_log_that_it_lost(cluster: Virtua
 async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
     cluster: VirtualCluster,
 ) -> None:
-    """As TransactionStateManager, which placed ids by the number of partitions at its start."""
+    """A real coordinator also maps ids by the partition count at its start
+    (TransactionStateManager).
+    """
     async with cluster.client() as client:
         await (await begun(client)).close()
         home = cluster.home("tx")
@@ -384,7 +386,7 @@ CHECKPOINT_MS = DEFAULTS.replica_high_watermark_checkpoint_interval_ms
 
 
 class Bench:
-    """One hosted log with an idempotent producer that wrote once."""
+    """A hosted log in which an idempotent producer has written one batch."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

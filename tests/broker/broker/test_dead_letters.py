@@ -56,7 +56,7 @@ async def member_of(
 
 
 def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
-    """What is in the topic, by batch."""
+    """The records of the dead letter topic, batch by batch."""
     topic_partition = TopicPartition(LETTERS.topic, partition)
     if topic_partition.topic not in cluster.sim.metadata.image.topics:
         return []
@@ -65,7 +65,7 @@ def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
 
 
 def error_headers(record: Record) -> dict[str, str]:
-    """Its headers."""
+    """The values of a dead letter's ``__dlq.errors.`` headers, by the rest of their names."""
     return {
         name.removeprefix("__dlq.errors."): (header_value or b"").decode()
         for name, header_value in record.headers
@@ -73,7 +73,7 @@ def error_headers(record: Record) -> dict[str, str]:
 
 
 async def letters_after(cluster: VirtualCluster, count: int, *, after_s: int = 10) -> list[Record]:
-    """All letters there are after some time, so many."""
+    """Wait some time; return all dead letters, which must be ``count``."""
     await asyncio.sleep(after_s)
     records = [record for partition_records in letters(cluster) for record in partition_records]
     assert len(records) == count
@@ -136,7 +136,7 @@ async def test_what_was_delivered_too_often_is_copied(cluster: VirtualCluster) -
 
 @within(run_cluster, brokers=3)
 async def test_the_partition_follows_from_that_of_the_source(cluster: VirtualCluster) -> None:
-    """Also where another broker leads it."""
+    """This holds also where another broker leads the dead letter topic's partition."""
     member = await member_of(cluster, topic={})
     topic_partition = TopicPartition("orders", 1)
     member.api = Api(cluster.sim, cluster.leader(topic_partition))
@@ -238,7 +238,7 @@ async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
 
 @within(run_cluster, brokers=1)
 async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -> None:
-    """Its range is lost; the one behind it is not."""
+    """The range of the too large record is lost; the next range is not."""
     member = await member_of(cluster, topic={"max.message.bytes": "400"})
     for size in (10, 300, 10, 10):
         await member.api.ask("Produce", 8, **produce("orders", batch(b"v" * size)))
@@ -250,7 +250,7 @@ async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -
 
 @within(run_cluster, brokers=1)
 async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster) -> None:
-    """Also where it is large only once it is unpacked."""
+    """This holds also for a record that is large only after decompression."""
     member = await member_of(cluster, topic={"max.message.bytes": "400"})
     for size, compression in ((500, 0), (20, 0), (5_000, 1)):
         records = batch(b"v" * size, compression=compression)

@@ -59,7 +59,7 @@ def fetch(
 
 
 async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() -> None:
-    """As Kafka's, which sends a slice of its file; replicas are sent whole batches here."""
+    """Kafka sends a slice of its file to consumers; replicas get whole batches here."""
     leader = LeaderBench()
     await append(leader)
     await append(leader)

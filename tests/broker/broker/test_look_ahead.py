@@ -22,7 +22,7 @@ def _compressed_batch(codec: int, count: int, *, size: int = 1) -> bytes:
 
 
 async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
-    """How often others had a turn meanwhile."""
+    """How often another task gets a turn while the batches are scanned."""
     look = LookAhead(tasks)
     turns = 0
 

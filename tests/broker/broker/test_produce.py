@@ -308,7 +308,7 @@ async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: Le
 
 
 class _LateReplica:
-    """A follower of P0 that fetches only when told."""
+    """A follower of P0 that fetches only when the test calls ``catch_up``."""
 
     def __init__(self, leader: LeaderBench) -> None:
         self._leader = leader

@@ -29,7 +29,7 @@ LOCK_MS = 30_000
 
 
 def configure_group(cluster: VirtualCluster, **configs: str) -> None:
-    """The group g has these configs."""
+    """Set share configs of the group g."""
     metadata = cluster.sim.metadata
     group_configs = {
         f"share.{config_name.replace('_', '.')}": config_value
@@ -39,7 +39,7 @@ def configure_group(cluster: VirtualCluster, **configs: str) -> None:
 
 
 async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
-    """A member of a group that has a state, and batches of so many records."""
+    """A member of a share group with a state, and a log with batches of these sizes."""
     member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
     await member.initialize()
     await fill(member.api, *sizes)
@@ -463,7 +463,7 @@ def numbers(answer: Any) -> list[int]:
 
 
 def with_records(answer: Any) -> list[int]:
-    """Partitions of which something was acquired."""
+    """The partitions of an answer from which records were acquired."""
     return [
         partition_number
         for partition_number in numbers(answer)
@@ -479,7 +479,7 @@ def _key(member: ShareMember) -> SessionKey:
 async def test_around_the_start_offset_with_nothing_in_flight_all_of_a_request_fails(
     cluster: VirtualCluster,
 ) -> None:
-    """A null pointer in Kafka; seen on a real 4.4.0."""
+    """A real 4.4.0 throws a NullPointerException in this case."""
     member = await member_of(cluster)
     await member.initialize(start=2)
     assert await member.get(wait=1_000) == ""

@@ -125,7 +125,7 @@ async def test_most_clusters_have_no_share_coordinator(cluster: VirtualCluster) 
 
 
 async def write_state(cluster: VirtualCluster) -> None:
-    """A state with a start offset, epochs and a batch."""
+    """Write a share state with a start offset, epochs and a batch."""
     await initialize_state(cluster)
     command = WriteShareState(
         key=key(cluster),

@@ -42,7 +42,7 @@ def reading(group: str = "g", partition: int = 0) -> ReadShareState:
 
 
 class PersisterBench:
-    """A persister whose requests lie here until they are answered."""
+    """A persister whose requests wait for the test's answers."""
 
     def __init__(self, env: VirtualEnvironment) -> None:
         self.env = env
@@ -66,13 +66,13 @@ class PersisterBench:
     def share_state(
         self, target: BrokerId, api_key: int, commands: Sequence[ShareCommand]
     ) -> Pending[Sequence[ShareAnswer]]:
-        """``Peers.share_state``."""
+        """Note the request; stands for ``Peers.share_state``."""
         self.sent.append((target, api_key, list(commands)))
         self.answers.append(Pending(self.env.tasks))
         return self.answers[-1]
 
     def answer(self, number: int = -1, error: ErrorCode = E.none, message: str = "") -> None:
-        """Answer a request, every command alike."""
+        """Answer a noted request, with the same error for every command."""
         _, _, commands = self.sent[number]
         self.answers[number].resolve(
             [ShareState(key=command.key, error=error, message=message) for command in commands]

@@ -25,7 +25,7 @@ def share_events(cluster: VirtualCluster) -> list[Event]:
 
 
 def brief(event: Event) -> tuple[Any, ...]:
-    """Kind, start offset, next offset, who holds what, and the rest without names."""
+    """Kind, start offset, next offset, held records and other fields of an event."""
     data = dict(event.d)
     event_fields = {
         name: value for name, value in data.items() if name not in (*NOW, "group", "tp")

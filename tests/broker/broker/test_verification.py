@@ -51,7 +51,7 @@ HOME, OTHER = BrokerId(2), BrokerId(3)
 
 
 class Leader:
-    """The verification of one broker; coordinators are where a test says."""
+    """The verification queues of one broker; the test says where the coordinators are."""
 
     def __init__(self, *, rules: Rules = LATEST_RULES, fleet: Fleet | None = None) -> None:
         self.network = RecordingNetwork()

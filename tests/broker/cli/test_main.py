@@ -225,7 +225,7 @@ sys.exit(main())
     ["argparse", "msgspec", "txnsim.cli.serve", "txnsim.errors", "txnsim.server.cluster"],
 )
 def test_ctrl_c_during_a_start_says_nothing(interrupted_in: str) -> None:
-    """It was a traceback of up to 70 lines: most of a start is imports."""
+    """An interrupt can strike during the imports, which are most of a start."""
     ended = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, interrupted_in, "serve", "--port", "0"],
         capture_output=True,
@@ -236,7 +236,6 @@ def test_ctrl_c_during_a_start_says_nothing(interrupted_in: str) -> None:
 
 
 def test_a_full_disk_is_said_in_one_line() -> None:
-    """It was a traceback, or ``None: No space left on device``."""
     with open("/dev/full", "w") as full:
         process = subprocess.run(
             [sys.executable, "-m", "txnsim", "completion", "bash"],
@@ -351,7 +350,7 @@ def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
 
 
 def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line of a log, which goes to standard error, can stand in its middle."""
+    """A log line on standard error can't stand in the middle of the output."""
     written: list[str] = []
     monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
     TERMINAL.tell(argparse.Namespace(json=False), [1, 2], lambda numbers: map(str, numbers))
@@ -588,7 +587,7 @@ def test_help_shows_them(example_name: str, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("name", commands())
 def test_options_stand_in_groups(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """More than a dozen in one heap are not found."""
+    """A reader does not find an option among more than a dozen without groups."""
     main([name, "--help"])
     heap = capsys.readouterr().out.partition("\noptions:\n")[2].partition("\n\n")[0]
     assert sum(line.startswith("  -") for line in heap.splitlines()) <= 12

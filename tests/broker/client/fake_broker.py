@@ -21,7 +21,7 @@ Handler = Callable[["Asked"], Any]
 
 
 class Asked:
-    """A request as it came."""
+    """A request that the fake broker has received."""
 
     def __init__(self, api_key: int, version: int, message: Any) -> None:
         self.api_key = api_key
@@ -29,12 +29,12 @@ class Asked:
         self.message = message
 
     def answer(self, **values: Any) -> Any:
-        """The response of that API and version; what is not said is zero or empty."""
+        """The response of the request's API and version; fields not given are zero or empty."""
         return message_from(codec.response_class(self.api_key, self.version), values)
 
 
 def in_turn(*handlers: Handler) -> Handler:
-    """Each request has the next handler; the last one stays."""
+    """A handler that gives each request to the next of the handlers; the last one is repeated."""
     handlers_left = list(handlers)
 
     def handle(request: Asked) -> Any:
@@ -44,7 +44,7 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 class FakeBroker:
-    """One broker, id 1: leads every partition and coordinates every id unless told otherwise."""
+    """A broker with id 1 that by default leads every partition and coordinates every id."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class FakeBroker:
 
     @property
     def keys(self) -> list[int]:
-        """API keys of the requests it got, without ApiVersions and Metadata."""
+        """API keys of the requests that the broker got, without ApiVersions and Metadata."""
         quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
         return [request.api_key for request in self.asked if request.api_key not in quiet]
 
@@ -171,7 +171,7 @@ def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
 
 
 def produce_answer(error: int = 0, offset: int = 0) -> Handler:
-    """Every partition of a Produce request has this outcome."""
+    """A handler that gives every partition of a Produce request this outcome."""
 
     def handle(request: Asked) -> Any:
         if request.message.acks == 0:
@@ -197,7 +197,6 @@ def produce_answer(error: int = 0, offset: int = 0) -> Handler:
 
 
 def init_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
-    """An answer to InitProducerId."""
     return lambda request: request.answer(
         error_code=error,
         producer_id=-1 if error else producer_id,
@@ -243,7 +242,7 @@ def end_answer(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handl
 
 
 class _Peer(asyncio.Protocol):
-    """One connection: requests are handled one by one, in order."""
+    """A connection that handles its requests one by one, in order."""
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker

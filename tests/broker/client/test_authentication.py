@@ -50,7 +50,7 @@ def lets_in(lifetime_ms: int = 0, *, error: int = 0, token: bytes = b"") -> Call
 
 
 def broker(**handlers: Callable[[Asked], Any]) -> FakeBroker:
-    """A broker that knows everybody, unless told otherwise."""
+    """A broker that accepts every login; ``handlers`` replace single handlers."""
     return FakeBroker(
         {
             ClientApi.SASL_HANDSHAKE: handlers.get("handshake", shakes()),

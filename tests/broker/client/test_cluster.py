@@ -740,7 +740,7 @@ def test_only_a_higher_epoch_replaces_what_is_known() -> None:
 
 
 class HandClock(ManualClock):
-    """Its monotonic time is moved by its own timers, at once."""
+    """A clock whose timers fire at once and move its monotonic time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -211,7 +211,7 @@ async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_take
 
 
 async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
-    """A level was raised meanwhile, so the epoch is bumped behind the commit."""
+    """The cluster's level was raised meanwhile, so the commit is followed by an epoch bump."""
     async with Scene(transaction_version=1) as scene:
         await scene.producer.send("t", 0, b"a")
         scene.broker.level, scene.broker.features_epoch = 2, 11

@@ -43,7 +43,7 @@ async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
 
 
 class Script:
-    """Lookups and answers in turn; the last ones stay."""
+    """Returns the given lookups and answers in turn; the last of each is repeated."""
 
     def __init__(self, lookups: list[Any], answers: list[Any]) -> None:
         self._lookups = lookups

@@ -104,7 +104,7 @@ def answers_of(api: ClientApi) -> Callable[[int], Handler]:
 
 
 async def ask(admin: TransactionAdmin, api: ClientApi) -> object:
-    """The outcome of the one key that is asked about."""
+    """The outcome for the only key of the request."""
     outcomes: Mapping[Any, object]
     match api:
         case ClientApi.LIST_TRANSACTIONS:

@@ -201,7 +201,7 @@ def test_built_message_equals_the_decoded_one(lines: list[Line]) -> None:
 @pytest.mark.costly
 @golden
 def test_a_body_that_is_cut_off_is_refused(lines: list[Line]) -> None:
-    """At every place in the newest version, at some places in each older one."""
+    """The newest version is cut off at every byte, older versions at some bytes."""
     newest = max(line["version"] for line in lines)
     for line in lines:
         frame = frame_of(line)
@@ -234,7 +234,7 @@ def test_request_headers_are_read_as_kafka_writes_them() -> None:
 
 
 def unreleased_versions() -> set[tuple[int, int]]:
-    """Versions that only a release brings whose jar can't be had yet."""
+    """Versions of APIs that only an unreleased Kafka has."""
     return {
         (key, version)
         for release in RELEASES.values()

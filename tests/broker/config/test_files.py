@@ -41,7 +41,7 @@ def write(folder: Path, file_name: str, text: str) -> Path:
 
 
 def problems(path: Path) -> list[str]:
-    """What ``load`` complains of, without the folder."""
+    """The complaints of ``load`` about a file, without the folder's path."""
     with pytest.raises(ConfigError) as refusal:
         load(path)
     return [line.removeprefix(f"{path.parent}/") for line in str(refusal.value).splitlines()]

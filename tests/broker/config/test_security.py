@@ -65,7 +65,7 @@ BEARER = (
 
 
 class Stores:
-    """A broker's certificates, as properties."""
+    """A broker's certificates, in the files and texts that properties can name."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory, now_ms=NOW_MS)
@@ -440,7 +440,7 @@ def read_of_listeners(**fields: str) -> Listeners:
 
 
 def complaint(**fields: str) -> tuple[str, str]:
-    """The property that is refused, and why."""
+    """The name of the only property that is refused, and the message about it."""
     ((entry, message),) = read_of_listeners(**fields).refusals
     return entry.name, message
 

@@ -229,7 +229,7 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
 
 
 def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
-    """A real 4.4.0 with one broker: INVALID_REPLICATION_FACTOR, and no coordinator."""
+    """A real 4.4.0 of one broker answers INVALID_REPLICATION_FACTOR and has no coordinator."""
     image = cluster(broker(1))
     settings = Settings(
         transaction_state_log_replication_factor=3,
@@ -363,7 +363,7 @@ def test_operations_on_configs(
 def test_a_broker_judges_its_lists_before_the_controller_changes_them(
     operation: ConfigOperation, config_value: str, complaint: str
 ) -> None:
-    """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
+    """The complaints are those of a real 4.4.0 (case leader/configs/alter-lists)."""
     changes = (change("log.cleanup.policy", operation, config_value),)
     answer = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert isinstance(answer, Rejection) is bool(complaint)
@@ -379,7 +379,7 @@ def test_a_broker_judges_its_lists_before_the_controller_changes_them(
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
     alter: Callable[..., dict[str, str] | Rejection], config_value: str
 ) -> None:
-    """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
+    """Kafka 4.3 answers DISALLOWED_CONFIG_VALUE_SIZE_ERROR before it checks any other rule."""
     changed = change("no.such", SET, config_value)
     refusal = alter({}, (changed,), {})
     assert isinstance(refusal, Rejection)

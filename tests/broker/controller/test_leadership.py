@@ -452,7 +452,6 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 
 
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
-    """For one topic, or for all; where there was nothing, nothing changes."""
     image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
     two = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
@@ -631,7 +630,7 @@ def heartbeat_command(
 
 
 def sessions(*states: BrokerState) -> BrokerSessions:
-    """Brokers 1, 2, … in these states, heard of at 0."""
+    """Sessions of brokers 1, 2, … in these states, renewed at time 0."""
     broker_sessions = BrokerSessions(timeout_ms=9_000)
     for number, state in enumerate(states, 1):
         broker_id = BrokerId(number)

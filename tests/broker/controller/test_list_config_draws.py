@@ -14,7 +14,7 @@ from txnsim.controller.controller import split_list
 
 
 def test_drawn_operations_end_as_in_kafka() -> None:
-    """Recorded of the ConfigurationControlManager of 4.4.0."""
+    """The expected results are recorded from ConfigurationControlManager of 4.4.0."""
     book = recorded_answers()
     assert [question for question, _ in book] == list(draw_questions(range(RECORDED_DRAWS)))
     assert [page for page in book if our_answer(page[0]) != page[1]] == []

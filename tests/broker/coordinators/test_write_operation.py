@@ -25,7 +25,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
 
 class Shard:
-    """What a write meets, and what came of it."""
+    """A stand-in for a coordinator's shard that counts the steps of a write."""
 
     def __init__(self) -> None:
         self.decided = 0
@@ -88,7 +88,7 @@ def paced(env: VirtualEnvironment) -> Pace:
 
 
 def held(shard: Shard) -> asyncio.Future[Rejection | None]:
-    """Appends wait for this."""
+    """Make appends wait; the returned future ends the wait."""
     shard.admission = asyncio.get_running_loop().create_future()
     return shard.admission
 

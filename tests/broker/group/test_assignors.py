@@ -40,7 +40,7 @@ def member(
 
 @st.composite
 def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
-    """Members with different topics; no partition is owned twice."""
+    """Members that subscribe to different topics; no two members own the same partition."""
     free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
     members = []
     for member_number in range(draw(st.integers(1, 5))):
@@ -184,7 +184,7 @@ def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Assignable
 def by_looking_at_all(
     members: list[AssignableMember], partitions: dict[uuid.UUID, int]
 ) -> TargetAssignment:
-    """The plain form, a look at every taker for each partition."""
+    """The plain algorithm, which compares all members for each partition."""
     if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)
     target = {

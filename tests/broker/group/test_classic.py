@@ -18,7 +18,7 @@ BOTH = (("sticky", b"s"), ("range", b"r"))
 
 
 def group_awaiting_assignment() -> tuple[ClassicDriver, str, str]:
-    """A group of two that waits for their assignments, its leader and its follower."""
+    """A group of two members that wait for their assignments; its leader and its follower."""
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
     while driver.group.state_name == S.PREPARING_REBALANCE.value:

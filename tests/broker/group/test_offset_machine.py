@@ -140,7 +140,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
 
 
 class _Stale(ClassicGroup):
-    """A group that finds every epoch stale, as one of the consumer protocol may."""
+    """A group that refuses every commit with a stale epoch, as a consumer group may."""
 
     def check_offset_commit(self, *_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
@@ -238,7 +238,7 @@ def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
 
 
 class _Refusing(ClassicGroup):
-    """A group that knows its members by epoch."""
+    """A group that refuses every read of positions with STALE_MEMBER_EPOCH."""
 
     def check_offset_fetch(self, _: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
@@ -385,7 +385,7 @@ def committed_of_shard(offset: int, group_id: str = "g") -> OffsetCommitted:
 
 
 class Log:
-    """Bytes as a partition would hold them."""
+    """The encoded batches of a partition of ``__consumer_offsets``."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []

@@ -67,7 +67,7 @@ async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None
 
 
 async def test_a_body_that_is_cut_off_is_no_bug() -> None:
-    """A traceback of each would be 3.5 kB of log."""
+    """The log gets no traceback for such a request."""
 
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.disconnect"}
@@ -156,7 +156,7 @@ async def listing_body(elements: Iterable[object], *, bytes_max: int = 10_000_00
 
 
 def time_ns() -> int:
-    """Of a clock on which no time passes: breaks come after so many elements."""
+    """The time of a clock that stands still: breaks come after a number of elements."""
     return 0
 
 
@@ -475,7 +475,7 @@ def test_a_noun_has_the_operations_of_its_parents_too() -> None:
 class Words(Noun):
     @Operation("post", "/words", status="201")
     async def add(self, _request: Request, body: Body[list[str]]) -> list[str]:
-        """Add some."""
+        """Return the words of the request's body."""
         return await body.read()
 
     @Operation("get", "/words", may_take_longer=True)

@@ -581,7 +581,7 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
 
 
 def _commands(judged: dict[str, Any]) -> list[str]:
-    """Every value that would end the transaction."""
+    """The commands in an answer that would end the transaction."""
     words = ("abort --topic", "repair --topic")
     return [
         command for command in map(str, judged.values()) if any(word in command for word in words)

@@ -18,7 +18,7 @@ class Sum(msgspec.Struct):
 class Sums(Noun):
     @Operation("get", f"{PREFIX}/sums/{{name}}")
     async def named(self, request: Request) -> dict[str, str]:
-        """By name."""
+        """Return the name in the path and a parameter of the query."""
         return {"name": str(request.path_params["name"]), "of": request.query_params["of"]}
 
     @Operation("post", f"{PREFIX}/sums")

@@ -220,7 +220,7 @@ def counted_calls() -> Iterator[Counter[str]]:
 
 
 class Page:
-    """What the page makes of the packed stream (page/static/rows.js)."""
+    """Decodes the packed stream of events as the page does (page/static/rows.js)."""
 
     def __init__(self, routes: EventRoutes) -> None:
         self.routes = routes
@@ -230,7 +230,7 @@ class Page:
         self._nodes: list[str] = []
 
     async def hear(self, query: str, until: int) -> None:
-        """Listen until the event of this position was heard."""
+        """Read the stream until the event at position ``until`` has come."""
         self._nodes = []  # a stream tells them all
         response = await self.routes.packed(request(query))
         assert isinstance(response, StreamingResponse)

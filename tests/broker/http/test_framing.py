@@ -166,7 +166,7 @@ async def test_behind_a_last_request_nothing_is_carried_out(
 
 
 async def test_framing_does_not_depend_on_what_else_is_installed(port: tuple[str, int]) -> None:
-    """uvicorn would take httptools and websockets where it finds them, which read otherwise."""
+    """uvicorn would use httptools and websockets if they are installed; these parse differently."""
     assert port
     assert issubclass(http_server.HTTP_PROTOCOL, H11Protocol)
     assert http_server.WEBSOCKET_PROTOCOL == "none"

@@ -131,7 +131,6 @@ async def test_what_can_not_be_compared_is_refused(
 async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A whole topic was read and held, in steps of a Fetch each."""
     threads: list[str] = []
 
     def note_thread(work: Callable[[], object]) -> object:

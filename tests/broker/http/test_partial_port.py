@@ -21,7 +21,7 @@ from txnsim.server.cluster import SimCluster
 
 
 class Front:
-    """Stands before a cluster and can only arm faults."""
+    """The target of a control port that can do nothing but arm faults."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self.environment: Environment = cluster.environment

@@ -40,7 +40,7 @@ def partition(described: dict[str, Any], name: str = "orders-0") -> dict[str, An
 
 
 async def hang(cluster: Cluster) -> None:
-    """A transaction that no coordinator knows, and a record behind it."""
+    """Make a transaction hang, with a record of another producer behind it."""
     await make_hanging(Admin(cluster), WHERE, "ghost", age_ms=0)
     async with Producer(cluster) as producer:
         await producer.send("orders", 0, b"behind")
@@ -134,7 +134,6 @@ async def test_what_hangs_is_told_of_the_whole_cluster_and_is_gone_with_its_topi
 async def test_a_reset_leaves_nothing(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    """Row 02."""
     async with cluster.client() as app:
         await hang(app)
         assert (await verdict(client))["state"] == "hangs"
@@ -144,8 +143,6 @@ async def test_a_reset_leaves_nothing(
 
 @pytest.mark.parametrize("victim", ["only replica", "leader", "coordinator"])
 def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) -> None:
-    """Row 05."""
-
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
         async with cluster.client() as app:
             factor = 1 if victim == "only replica" else 3
@@ -182,7 +179,7 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
 async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    """Row 06, the rule without a limit."""
+    """The rule has no limit of strikes."""
     async with cluster.client() as app:
         producer = await begin_transaction(app, "billing")
         await producer.send("orders", 0, b"x")
@@ -202,7 +199,7 @@ async def test_a_marker_that_a_rule_holds_does_not_come_by_itself(
 def test_a_marker_that_nobody_sends_again_does_not_come_by_itself(
     *, is_retried: bool, ends_by: str
 ) -> None:
-    """Row 06, lesson L4: Kafka 2.4 does not try again after a storage error."""
+    """As in lesson L4, Kafka 2.4 does not try again after a storage error."""
 
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
         async with cluster.client() as app:
@@ -227,7 +224,7 @@ def test_a_marker_that_nobody_sends_again_does_not_come_by_itself(
 async def test_deleted_records_do_not_end_a_hang(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    """Row 10: the log begins later, and there is one verdict."""
+    """The log begins later, and there is one verdict."""
     async with cluster.client() as app:
         await hang(app)
         await Admin(app).delete_records(WHERE, 2)
@@ -241,8 +238,8 @@ async def test_deleted_records_do_not_end_a_hang(
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("decided", ["commit", "abort"])
 def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -> None:
-    """Row 07, as far as coordinator and partition contradict each other: an operator writes an
-    ABORT while the COMMIT marker is held.
+    """Coordinator and partition contradict each other: an operator writes an ABORT while the
+    COMMIT marker is held.
     """
 
     async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:

@@ -711,7 +711,7 @@ async def test_the_trace_tells_whose_message_was_struck(
 async def test_the_trace_tells_that_a_stall_is_over(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    """Readers of the trace took what it had kept for held, for ever."""
+    """Without the event, readers of the trace would take the stalled messages for held."""
     env.network.register(TWO, echo)
     injector.arm(rule(action=Stall(stall_ms=10), point=FaultPoint.PEER_REQUEST, limit=1))
     await ask(env)

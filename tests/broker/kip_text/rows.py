@@ -11,6 +11,6 @@ _Test = TypeVar("_Test", bound=Callable[..., Any])
 
 
 def shows(*rows: str) -> Callable[[_Test], _Test]:
-    """The test holds these rows, in both modes."""
+    """Note that a test shows the behaviour of these rows, with and without the KIP's text."""
     SHOWN.update(rows)
     return lambda test: test

@@ -59,7 +59,7 @@ async def printed_table(capsys: Captured, bootstrap: str, *args: str, status: in
 
 
 async def leave_some(cluster: SimCluster) -> None:
-    """One transaction finished, one open."""
+    """Leave a finished transaction and an open transaction in the cluster."""
     async with Cluster(cluster.bootstrap) as client:
         for transactional_id in ("done", "open"):
             async with await begin_transaction(client, transactional_id) as producer:
@@ -210,7 +210,7 @@ async def _init(client: NamedListenerClient, *, two_phase: bool = True, keep: bo
 
 
 async def _open_prepared(client: NamedListenerClient) -> tuple[int, int]:
-    """A transaction of two-phase commit with a record."""
+    """Open a two-phase commit transaction that has a record."""
     answer = await _init(client)
     assert answer.error_code is E.none
     identity = answer.producer_id, answer.producer_epoch

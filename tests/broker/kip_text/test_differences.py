@@ -539,7 +539,7 @@ async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
 async def _commit(
     client: NamedListenerClient, version: int, identity: tuple[int, int]
 ) -> ErrorCode:
-    """A group's position in orders, within the transaction t."""
+    """Commit a group's position on ``orders`` in the transaction of ``t``."""
     coordinator = await client.until("FindCoordinator", 1, key="g", key_type=0)
     answer = await client.ask(
         "TxnOffsetCommit",

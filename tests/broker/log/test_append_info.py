@@ -568,7 +568,7 @@ def test_joining_an_entry_keeps_the_guard(
 def test_a_marker_removes_the_entry_unless_it_is_a_retry_of_the_previous_one(
     tv2: bool, marker_epoch: int, is_kept: bool
 ) -> None:
-    """KAFKA-18575."""
+    """Since KAFKA-18575 the repetition of a marker keeps the verification entry."""
     verification = VerificationEntries()
     guard = start(verification, epoch=6, tv2=tv2)
     verification.on_marker(7, marker_epoch)

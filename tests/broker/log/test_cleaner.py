@@ -37,7 +37,7 @@ LAG = 1_000
 
 
 def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
-    """A batch of (key, value) without producer."""
+    """A batch of records with these keys and values, without a producer id."""
     return build_batch(
         [
             Record(key=key.encode(), value=None if record_value is None else record_value.encode())
@@ -49,7 +49,7 @@ def batch_of_pairs(*pairs: tuple[str, str | None], compression: int = 0, stamp: 
 
 
 class Compacted(LogDriver):
-    """A compacted log; ``roll`` ends its active segment."""
+    """A log with cleanup.policy=compact; ``roll`` ends its active segment."""
 
     def __init__(self, **changes: int | float) -> None:
         config = LogConfig(
@@ -69,7 +69,7 @@ class Compacted(LogDriver):
         assert self.append(batch_of_pairs(*pairs, compression=compression)) == 0
 
     def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
-        """A transactional batch."""
+        """Append a transactional batch."""
         guard = self.guard(sequence, pid=pid)
         batch_data = build_batch(
             [
@@ -101,7 +101,7 @@ class Compacted(LogDriver):
         return dirt
 
     def records(self) -> list[tuple[int, str, str | None]]:
-        """(offset, key, value) of what is stored, without markers."""
+        """The offset, key and value of each record in the log, without markers."""
         return [
             (
                 record.offset,
@@ -274,7 +274,7 @@ def test_part_of_a_batch_goes(compression: int) -> None:
 
 
 def test_records_without_key_go() -> None:
-    """They were written before the topic was compacted."""
+    """Such records were written before the topic was compacted."""
     compacted_log = Compacted()
     compacted_log.log.config = LogConfig(rules=LATEST_RULES)
     assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
@@ -300,7 +300,7 @@ def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> Compacted:
 
 
 def test_a_round_leaves_no_mark_of_its_end() -> None:
-    """KAFKA-20452."""
+    """The cleaner behaves so since KAFKA-20452."""
     compacted_log = a_batch_that_goes(rounds_leave_no_mark=True)
     compacted_log.roll()
     compacted_log.clean()
@@ -308,7 +308,7 @@ def test_a_round_leaves_no_mark_of_its_end() -> None:
 
 
 def test_the_batch_that_ends_at_the_high_watermark_stays_without_records() -> None:
-    """Or else a log that begins anew behind it would not know where it ended."""
+    """Otherwise a log that is loaded again would not know its end offset."""
     compacted_log = a_batch_that_goes(rounds_leave_no_mark=True)
     compacted_log.roll()
     compacted_log.log.high_watermark = 3  # the record behind has no second copy yet

@@ -18,7 +18,7 @@ from txnsim.wire.batch import assign
 
 @pytest.fixture(scope="module")
 def driver() -> LogDriver:
-    """Aborted at 1, open since 2, ended at 4 but not replicated."""
+    """A log with an abort at 1, a transaction open since 2, and an unreplicated end at 4."""
     log_driver = LogDriver()
     log_driver.txn(0, pid=1)
     log_driver.end(committed=False, pid=1)
@@ -102,7 +102,7 @@ def test_a_broken_aborted_transaction_is_found(
 
 
 def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:
-    """The producers, the last one's cache replaced by (last sequence, last offset, delta)."""
+    """The log's state with the last producer's cached batches replaced by these."""
     *other_producers, last_producer = state.producers
     cached = tuple(
         BatchMetadata(last_sequence=sequence, last_offset=offset, offset_delta=delta, timestamp=0)

@@ -60,7 +60,6 @@ def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> Non
 
 
 def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:
-    """Of each kind of append, and of a batch that is there already."""
     log, guard = driver.log, driver.guard(0)
     opens = batch(0, transactional=True)
     marker = marker_of(producer_id=PID, producer_epoch=1, transaction_version=2)

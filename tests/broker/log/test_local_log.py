@@ -102,7 +102,7 @@ def test_a_replayed_log_is_cut_as_the_living_one_was() -> None:
 
 
 def test_who_reads_an_older_segment_has_enough_to_read() -> None:
-    """However little is left of it (DelayedFetch.tryComplete)."""
+    """An older segment counts as enough, even with few bytes left (DelayedFetch.tryComplete)."""
     log_driver = driver(*[NOW] * 5)
     assert log_driver.log.readable_bytes(3, UNCOMMITTED) == ENOUGH_BYTES
     assert log_driver.log.readable_bytes(4, UNCOMMITTED) == SIZE
@@ -274,7 +274,7 @@ def test_truncation_ends_a_cleaning() -> None:
 
 
 def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
-    """Entries are exchanged by the offset of their marker, not of their first record."""
+    """An index entry belongs to the segment of its marker, not of its first record."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=200))
     log_driver.txn(0, pid=1)
     log_driver.append(plain())

@@ -63,7 +63,7 @@ def bases(answer: LogRead) -> list[int]:
 
 @pytest.fixture
 def three() -> LogDriver:
-    """Batches at 0, 2 and 4 of two records each; the last is not replicated."""
+    """A log with batches of two records at 0, 2 and 4; the last batch is not replicated."""
     driver = LogDriver(follow=False)
     for _ in range(3):
         driver.append(plain(2))
@@ -422,7 +422,7 @@ def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> Partit
 
 
 def busy() -> LogDriver:
-    """Committed, aborted and open transactions under two leaders."""
+    """A log with committed, aborted and open transactions of two leader epochs."""
     driver = LogDriver()
     driver.txn(0, pid=1, count=2)
     driver.txn(0, pid=2)
@@ -727,7 +727,7 @@ def test_the_log_start_rises_with_the_leaders_but_not_past_the_high_watermark() 
 
 
 def with_segments(*counts: int) -> PartitionLog:
-    """A log of which each batch has so many records and a segment of its own."""
+    """A log whose batches have these numbers of records, each in a segment of its own."""
     log = make_log(LogConfig(rules=LATEST_RULES, roll_bytes=1, retention_ms=-1))
     for count in counts:
         assert isinstance(append_client(log, plain(count), guard=0, now_ms=NOW), Appended)
@@ -762,7 +762,7 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
     ],
 )
 def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
-    """What was deleted since is there again, as far as its segment is."""
+    """Records that were deleted since are there again, if their segment is still there."""
     log = with_segments(2, 2, 2)
     log.delete_records_before(2)
     log.delete_old_segments(NOW)

@@ -299,7 +299,7 @@ def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
 
 
 def long_log() -> LogDriver:
-    """300 producers: a transaction each, of which two out of three have ended."""
+    """A log of 300 producers with a transaction each; two of three transactions have ended."""
     log_driver = LogDriver(follow=False)
     for pid in range(300):
         assert log_driver.txn(0, pid=pid) == 0

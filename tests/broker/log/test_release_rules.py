@@ -98,7 +98,7 @@ def test_an_answer_that_arrives_after_the_abort() -> None:
 def test_guard_and_raised_epoch_refuse_a_late_append_each_without_the_other(
     *, are_guards_compared: bool, is_epoch_raised: bool
 ) -> None:
-    """Where both would refuse, the epoch does. Without either the append hangs."""
+    """If both would refuse the append, the epoch does. Without both, the append hangs."""
     log = log_with(Rules(guards_are_compared=are_guards_compared))
     guard = verify(log, tv2=is_epoch_raised)
     mark(log, epoch=int(is_epoch_raised), version=2 * is_epoch_raised)

@@ -33,7 +33,7 @@ def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) ->
 
 
 def segment_of(*spans: tuple[int, int]) -> Segment:
-    """Batches of (base offset, records), all of different sizes."""
+    """A segment with batches of (base offset, number of records), all of different sizes."""
     segment = Segment(0)
     for base, count in spans:
         add(segment, plain(count), base)
@@ -238,7 +238,7 @@ def stored_batches_of(segment: Segment, count: int | None = None) -> StoredBatch
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """One that was led anew, with a producer that begins."""
+    """A log with a second leader epoch, in which another producer begins."""
     log_driver = driven_log()
     log_driver.log.become_leader(3)
     log_driver.data(0, pid=8)
@@ -261,7 +261,7 @@ def begin_loading(
 
 
 def load_log(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLog:
-    """The log again; segments from that one on are recovered."""
+    """Load the log again; the segments from this one on are recovered."""
     loader = begin_loading(log)
     segments = tuple(log.local.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
@@ -291,7 +291,7 @@ def load_log(log: PartitionLog, *, recover_from: int | None = None) -> Partition
 
 
 def reopen_log(log: PartitionLog) -> PartitionLog:
-    """What a restart leaves of the living one."""
+    """Reopen the log, as a broker does that restarts after a controlled shutdown."""
     log.reopen(log.high_watermark, log_start_offset=log.log_start_offset, now_ms=NOW)
     return log
 

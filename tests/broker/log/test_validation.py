@@ -569,7 +569,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
 
 
 def spoilt(batch: bytes) -> bytes:
-    """The batch with other bytes where its records begin."""
+    """The batch with two bytes zeroed near the start of its records."""
     return batch[:63] + b"\0\0" + batch[65:]
 
 
@@ -686,7 +686,7 @@ WIDE = 60_000
 
 
 def wide(headers: int, codec: int) -> bytes:
-    """A batch of one record with so many headers."""
+    """A batch of one record that has ``headers`` headers."""
     body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
     return batch_of_payload(codec, signed_varint(len(body)) + body, 1)
 
@@ -765,7 +765,7 @@ def test_the_first_record_of_at_least_a_time(
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
-    """Also where its record of that time lies below the log start (UnifiedLog)."""
+    """This holds also if the record of that time is below the log start (UnifiedLog)."""
     first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
     assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=0)) == (30, 1)
     assert run_steps(first_at_or_after([first_segment, second], 31, start_offset=0)) == (35, 3)

@@ -48,7 +48,7 @@ TOO_EARLY, UNKNOWN = E.throttling_quota_exceeded, E.unknown_subscription_id
 
 
 class Asker:
-    """One client instance at a broker, with a clock."""
+    """A client instance that asks a broker for metrics to push, with its own clock."""
 
     def __init__(self, metrics: ClientMetrics, instance_id: uuid.UUID | None = ID) -> None:
         self.metrics = metrics

@@ -160,7 +160,7 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
 
 
 def test_what_is_written_down_is_told_from_the_same_default() -> None:
-    """As a real 4.4.0 tells group.share.heartbeat.interval.ms=5000 of its file."""
+    """A real 4.4.0 shows group.share.heartbeat.interval.ms=5000 of its file in the same way."""
     config_name = "log.cleaner.backoff.ms"
     for settings, sources in (
         (DEFAULTS, [DEFAULT]),
@@ -532,7 +532,7 @@ def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> No
 
 
 def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
-    """A real 4.4.0: 3, DEFAULT_CONFIG; set to that in its file, STATIC_BROKER_CONFIG."""
+    """A real 4.4.0 answers 3 with DEFAULT_CONFIG; if its file sets 3, with STATIC_BROKER_CONFIG."""
     config_name = "transaction.state.log.replication.factor"
     for settings, source in (
         (DEFAULTS, ConfigSource.DEFAULT),

@@ -452,7 +452,7 @@ def test_a_refusal_tells_the_bounds(configs: dict[str, str], reason: str | None)
 def test_the_bounds_are_those_of_the_brokers_settings(
     configs: dict[str, str], reason: str | None
 ) -> None:
-    """A real 4.4.0 with these in its file."""
+    """The reasons are those of a real 4.4.0 with the same settings in its file."""
     settings = Settings(
         group_share_max_heartbeat_interval_ms=20_000,
         group_share_min_session_timeout_ms=15_000,
@@ -542,7 +542,7 @@ def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
 
 
 def test_before_4_3_a_groups_default_is_told_as_its_own() -> None:
-    """As a real 4.2.2 tells it, whose file has 50000."""
+    """The values are those of a real 4.2.2 that has 50000 in its file."""
     (heartbeat, session) = (
         group_value
         for group_value in group_values(
@@ -753,7 +753,7 @@ def test_several_partitions_change_in_one_step() -> None:
 
 
 def changes(names: tuple[str, ...]) -> ClusterImage:
-    """An image of several topics."""
+    """An image with one topic for each of ``names``."""
     return cluster().with_topics([own_topic(name) for name in names])
 
 
@@ -762,7 +762,7 @@ def own_topic(name: str, leader: int = 1) -> TopicImage:
 
 
 def changed_topics_of(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
-    """What changed, as the image knows it, which is what a comparison finds."""
+    """The changed topics that the image knows; a comparison must find the same."""
     changed_topics = image.changed_topics(image_before)
     compared = msgspec.structs.replace(image, topics=dict(image.topics)).changed_topics(
         image_before

@@ -22,7 +22,7 @@ END_TXN, HEARTBEAT, PRODUCE = KEYS["EndTxn"], KEYS["Heartbeat"], KEYS["Produce"]
 
 
 def counts(*bits: int) -> tuple[int, ...]:
-    """How many values had 0, 1, 2 … bits."""
+    """The expected histogram: how many of ``bits`` are 0, 1, 2 and so on."""
     return tuple(bits.count(bit_number) for bit_number in range(BITS_MAX + 1))
 
 

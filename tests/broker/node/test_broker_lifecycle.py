@@ -290,7 +290,7 @@ REGISTRATION = BrokerRegistrationCommand(
 
 
 class NodeBench:
-    """A broker's side; the test answers."""
+    """A broker's ``BrokerLifecycle``; the test answers for the controller."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -459,7 +459,7 @@ class LogGateBench:
         self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
 
     def append(self, log_driver: LogDriver, *, aborts: bool = False) -> PartitionLog:
-        """One batch, or an abort, with the gate told of it."""
+        """Append a batch or an ABORT marker, and tell the gate."""
         log = log_driver.log
         durable_before, end = self.gate.durable(log), log.log_end_offset
         if aborts:

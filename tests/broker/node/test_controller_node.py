@@ -113,7 +113,7 @@ class ControllerBench:
 def run(
     main: Callable[[ControllerBench], Awaitable[None]], **settings: Any
 ) -> list[dict[str, Any]]:
-    """Run a story; returns the states that were traced."""
+    """Run a story in virtual time; return the traced states of brokers."""
 
     async def run_with_bench(env: VirtualEnvironment) -> list[dict[str, Any]]:
         controller_bench = ControllerBench(env, **settings)
@@ -228,7 +228,7 @@ async def test_a_process_that_stood_still_fences_no_broker(
 async def test_an_advance_ends_the_session_of_who_is_silent(
     controller_bench: ControllerBench,
 ) -> None:
-    """Who lives is heard during the advance; a moment is granted for that."""
+    """The advance waits a moment, in which live brokers send their heartbeats."""
     for broker_id in (B1, B2, B3):
         await controller_bench.beat(broker_id)
     controller_bench.env.clock.advance(SESSION_MS + 1)
@@ -509,7 +509,7 @@ def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
 def _made_meanwhile(
     other_name: str,
 ) -> tuple[Metadata, TopicImage | Rejection, list[TopicImage | Rejection]]:
-    """A topic is made after the first slice of a thousand others; those, and it."""
+    """Create a topic after the first slice of a thousand others; the metadata and all results."""
     metadata_core = metadata()
 
     async def main(
@@ -538,7 +538,7 @@ FIRST = (
 
 
 def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
-    """The topic's partition 0 under another leader epoch."""
+    """The image with another leader epoch for the topic's partition 0."""
     topic_partition = TopicPartition(topic, 0)
     old = image_before.partition(topic_partition)
     assert old is not None

@@ -59,7 +59,7 @@ P3 = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
 
 
 class PeerBench:
-    """One broker's loads."""
+    """The ``CoordinatorLoading`` of one broker, with a fault injector."""
 
     def __init__(self, env: VirtualEnvironment, min_ms: int) -> None:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
@@ -74,7 +74,7 @@ class PeerBench:
         self.steps = 0
 
     def load(self, *, records: Sequence[int] = ()) -> None:
-        """A load whose batches have so many records."""
+        """Start a load that reads batches of these numbers of records."""
 
         def read(*, is_readable: bool) -> Iterator[int]:
             for record_count in records:
@@ -187,7 +187,7 @@ async def test_a_broker_that_is_gone_reads_no_further(peer_bench: PeerBench) -> 
 
 
 def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
-    """Neither one whose first slice fails nor one that fails behind a break."""
+    """This holds for a log whose first slice fails, and for one that fails after a break."""
 
     def unreadable(*, is_readable: bool) -> Iterator[int]:
         yield 10 if is_readable else 0

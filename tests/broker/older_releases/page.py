@@ -105,7 +105,7 @@ them."""
 
 
 def versions() -> tuple[Row, Iterator[Row]]:
-    """Head and rows: API × release."""
+    """The table of the versions of each API in each release: its head and its rows."""
     tables = {release_name: shipped_apis(release) for release_name, release in RELEASES.items()}
 
     def rows() -> Iterator[Row]:
@@ -119,7 +119,7 @@ def versions() -> tuple[Row, Iterator[Row]]:
 
 
 def exchanges() -> tuple[Row, Iterator[Row]]:
-    """Head and rows: what brokers ask × release."""
+    """The table of the requests between brokers in each release: its head and its rows."""
 
     def version_source(exchange: InterbrokerRequest) -> str:
         how = "`metadata.version`" if exchange.levels else "the peer"
@@ -149,7 +149,7 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
 
 
 def features() -> tuple[Row, Iterator[Row]]:
-    """Head and rows: feature × release."""
+    """The table of the levels of each feature in each release: its head and its rows."""
     names = sorted(
         {feature_name for release in RELEASES.values() for feature_name in release.features}
     )
@@ -163,7 +163,7 @@ def features() -> tuple[Row, Iterator[Row]]:
 
 
 def rules() -> tuple[Row, Iterator[Row]]:
-    """Head and rows: rule × release."""
+    """The table of the rules of each release: its head and its rows."""
     return (
         ("Switch and what it does", "Ticket", "Since", *map(str, RELEASES.values()), "○"),
         (
@@ -183,7 +183,7 @@ def rules() -> tuple[Row, Iterator[Row]]:
 
 
 def on_trunk() -> tuple[Row, Iterable[Row]]:
-    """Head and rows: what trunk has changed."""
+    """The table of what Kafka's trunk has changed: its head and its rows."""
     return (
         ("Ticket", "Stands", "Change", "Here"),
         ((change.ticket, change.standing, change.change, change.here) for change in ON_TRUNK),
@@ -191,7 +191,7 @@ def on_trunk() -> tuple[Row, Iterable[Row]]:
 
 
 def not_here() -> tuple[Row, Iterable[Row]]:
-    """Head and rows: what is no switch."""
+    """The table of the changes that have no switch here: its head and its rows."""
     return (
         ("Ticket", "Since", "Change", "Why it is not visible here"),
         ((change.ticket, change.since, change.change, change.why) for change in UNOBSERVED),

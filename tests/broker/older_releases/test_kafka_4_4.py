@@ -37,7 +37,7 @@ class Asker:
         return (await self.wire.answer())[1]
 
     async def settled(self, api_key: int, version: int, **values: Any) -> Any:
-        """The answer of a coordinator that has loaded."""
+        """Repeat a request until the answer has no error, because the coordinator is loaded."""
         answers: list[Any] = []
 
         async def answers_without_error() -> bool:

@@ -29,7 +29,7 @@ Identity = tuple[int, int]
 async def client_of_kept(
     *as_version: str, brokers: int = 3, **settings: Any
 ) -> AsyncIterator[NamedListenerClient]:
-    """A client of a cluster of ``--kip 939``."""
+    """A client of a cluster that emulates KIP-939, with two-phase commit enabled."""
     async with kip_text_cluster(
         kip_text=False,
         brokers=brokers,
@@ -62,7 +62,7 @@ async def init(
 
 
 async def written(client: NamedListenerClient, **options: Any) -> Identity:
-    """A transaction with a record; its identity."""
+    """Begin a transaction and write a record; return the identity of the producer."""
     answer = await init(client, **options)
     assert answer.error_code is E.none
     identity = answer.producer_id, answer.producer_epoch
@@ -71,7 +71,7 @@ async def written(client: NamedListenerClient, **options: Any) -> Identity:
 
 
 async def kept(client: NamedListenerClient, **options: Any) -> Identity:
-    """Keep the transaction; the identity that may end it."""
+    """InitProducerId that keeps the prepared transaction; return the identity that may end it."""
     answer = await init(client, keep=True, **options)
     assert answer.error_code is E.none
     return answer.producer_id, answer.producer_epoch
@@ -184,7 +184,7 @@ async def test_a_kept_transaction_does_not_expire_with_its_id() -> None:
 
 
 async def test_without_two_phase_commit_its_time_runs_out_as_any_other_s() -> None:
-    """Keeping alone gives no time: the transaction is aborted, with the client's next epoch."""
+    """Without two-phase commit a kept transaction is aborted at its timeout."""
     async with client_of_kept(brokers=1) as client:
         first = await written(client, two_phase=False)
         second = await kept(client, two_phase=False)

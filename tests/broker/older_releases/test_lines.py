@@ -169,7 +169,7 @@ def test_what_a_release_does_not_have_closes_the_connection(
 def test_a_version_that_the_controller_does_not_know_closes_the_connection(
     api_version: int, is_closed: bool
 ) -> None:
-    """UpdateFeatures to a 4.4.0 beside a controller of 3.9.2, which real ones treat so."""
+    """Real brokers do so: UpdateFeatures is sent to a 4.4.0 with a controller of 3.9.2."""
 
     async def closes_connection(cluster: VirtualCluster) -> bool:
         broker = cluster.sim.metadata.image.brokers[BrokerId(2)]

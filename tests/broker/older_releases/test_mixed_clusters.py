@@ -42,7 +42,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
 async def write(cluster: Cluster, transactional_id: str, *, committed: bool = True) -> None:
-    """A transaction over all partitions, from its first session to its end."""
+    """Run a transaction over all partitions, in a new session of the transactional id."""
     async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
         await one_transaction(producer, transactional_id, committed=committed)
@@ -60,7 +60,7 @@ async def send(producer: Producer, record_value: str) -> None:
 
 
 async def set_level(cluster: Cluster, transaction_version: int) -> None:
-    """Raise or lower transaction.version, whichever it takes."""
+    """Set the level of ``transaction.version`` by an upgrade, else by a safe downgrade."""
     admin = Admin(cluster)
     try:
         await admin.update_features(
@@ -95,7 +95,7 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
 async def give_leadership(
     cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId
 ) -> None:
-    """Have a broker that was down lead it, once it has what was written meanwhile."""
+    """Make a broker that was down the leader, once its replica has caught up."""
     deadline = cluster.env.clock.now_ms() + 60_000
     metadata = cluster.sim.metadata
     while broker not in metadata.image.topics[partition.topic].partitions[partition.partition].isr:
@@ -105,7 +105,7 @@ async def give_leadership(
 
 
 def give(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -> None:
-    """Have that broker lead it."""
+    """Make a broker the leader of a partition."""
     if cluster.leader(partition) != broker:
         cluster.sim.move_leader(partition, broker)
 
@@ -287,7 +287,7 @@ async def test_a_level_that_one_broker_does_not_know_is_refused(cluster: Virtual
 
 
 def produce(pid: int, epoch: int, *, version: int) -> VersionedRequest:
-    """A transactional batch that nobody added to a transaction."""
+    """A Produce request with a transactional batch whose partition was never added."""
     batch = build_batch(
         [Record(key=b"k", value=b"v")],
         timestamp_ms=1,

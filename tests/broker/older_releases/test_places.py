@@ -34,7 +34,7 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 
 
 def find_places_by_switch() -> dict[str, list[str]]:
-    """Switch -> where it is asked."""
+    """The places in the code that read a switch, by the switch's name."""
     places_by_switch = defaultdict(list)
     switches = Rules.documentation()
     for name, tree in trees():

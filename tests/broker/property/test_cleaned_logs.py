@@ -51,7 +51,7 @@ KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
 
 
 class Written(NamedTuple):
-    """A record as the model remembers it."""
+    """A record in the model's log."""
 
     offset: int
     key: str
@@ -160,7 +160,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         assert dirty_part_of(self.log, self.now) is None, "a second round finds nothing"
 
     def expected(self, end: int) -> list[Written]:
-        """Of each key below ``end`` the last committed record, where it has a value."""
+        """The last committed record of each key below ``end``, without tombstones."""
         decided = [record for record in self.written if self.is_committed(record)]
         last_by_key = {record.key: record for record in decided if record.offset < end}
         return sorted(record for record in last_by_key.values() if record.value is not None)
@@ -320,7 +320,7 @@ class Twins:
         self.number = 0
 
     def step(self, step: tuple[object, ...]) -> None:
-        """Append what a step says."""
+        """Append the record that a step describes."""
         self.now_ms += 100
         self.number += 1
         match step:
@@ -383,7 +383,7 @@ class Twins:
         return guard
 
     def clean(self) -> None:
-        """Clean one of them, as far as it is dirty."""
+        """Clean one of the two logs."""
         dirt = dirty_part_of(self.cleaned, self.now_ms)
         if dirt is not None:
             for _ in clean(self.cleaned, dirt, self.now_ms):
@@ -392,7 +392,7 @@ class Twins:
 
 
 def known_by_group(log: PartitionLog) -> dict[str, object]:
-    """What a coordinator that loads the log knows, by group."""
+    """The positions of each group, as a coordinator loads them from the log."""
     shard = GroupShard(partition=0, coordinator_epoch=1)
     list(shard.read(log.batches()))
     assert shard.load_problem is None

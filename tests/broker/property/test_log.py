@@ -38,7 +38,7 @@ CONFIG = LogConfig(rules=LATEST_RULES, roll_bytes=700, retention_ms=-1, index_in
 
 
 class Event(NamedTuple):
-    """One batch or marker as the model remembers it."""
+    """A batch or a marker in the model's log."""
 
     base: int
     last: int
@@ -56,7 +56,7 @@ class Event(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the list says of one producer."""
+    """What the model knows of one producer."""
 
     epoch: int
     sequence_next: int
@@ -289,7 +289,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(pid=PIDS, bump=st.booleans())
     def come_late(self, pid: int, bump: bool) -> None:
-        """Verified, then the marker, then the append: the guard is gone."""
+        """Append a batch whose verification was followed by a marker, which removes the guard."""
         producer = self.known(pid)
         if producer.open_since >= 0:
             return
@@ -355,7 +355,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(step=st.integers(0, 4))
     def replicate(self, step: int) -> None:
-        """The high watermark goes on by some batches."""
+        """Advance the high watermark by at most ``step`` batches."""
         ends = [event.last + 1 for event in self.events if event.last >= self.high_watermark]
         if ends[:step]:
             self.high_watermark = ends[:step][-1]
@@ -390,7 +390,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @precondition(lambda self: self.log_end == self.high_watermark and self.log_start == 0)
     @rule()
     def restart(self) -> None:
-        """Of each producer a snapshot knows the last batch and the open transaction."""
+        """Restart: a snapshot knows the last batch and the open transaction of each producer."""
         self.log.reopen(self.high_watermark, log_start_offset=self.log.log_start_offset, now_ms=NOW)
         self.reloaded = True
 

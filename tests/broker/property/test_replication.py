@@ -26,7 +26,7 @@ BROKERS: Final = st.sampled_from(ALL)
 
 
 class Replication(RuleBasedStateMachine):
-    """A bench that is disturbed."""
+    """Disturbs a bench of replicas, and compares their logs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Replication(RuleBasedStateMachine):
         """
 
     def leaders(self) -> list[tuple[BrokerId, Node]]:
-        """Everybody who believes to lead."""
+        """The brokers that take themselves for the partition's leader."""
         return [(key, node) for key, node in self.bench.nodes.items() if TP in node.replicas.led]
 
     # Writing
@@ -78,7 +78,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(producer=PRODUCERS, committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
-        """A marker goes to everybody who leads: coordinators may be late, too."""
+        """Send a marker to every broker that takes itself for the leader; it may come late."""
         for _, node in self.leaders():
             log = node.replicas.led[TP]
             append_marker(
@@ -96,7 +96,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(broker=BROKERS)
     def isolate(self, broker: BrokerId) -> None:
-        """Cut it off; the controller gives its leadership to somebody in sync."""
+        """Cut a broker off; the controller makes another broker of the ISR the leader."""
         bench = self.bench
         if bench.cut:
             return
@@ -111,19 +111,19 @@ class Replication(RuleBasedStateMachine):
 
     @rule()
     def heal(self) -> None:
-        """Whoever was cut off hears what it has missed."""
+        """Reconnect every broker that was cut off."""
         for broker in sorted(self.bench.cut):
             self.bench.heal(broker)
 
     @rule(broker=BROKERS)
     def elect(self, broker: BrokerId) -> None:
-        """Somebody in sync leads."""
+        """Make a broker of the ISR the leader."""
         if broker in self.bench.partition.isr and broker not in self.bench.cut:
             self.bench.lead(broker)
 
     @rule(broker=BROKERS)
     def restart(self, broker: BrokerId) -> None:
-        """Another process on the same disk."""
+        """Restart a broker's process on the same disk."""
         if broker not in self.bench.cut:
             self.bench.restart(broker)
             if broker == self.bench.partition.leader:
@@ -131,12 +131,12 @@ class Replication(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(0, 3))
     def wait(self, seconds: int) -> None:
-        """Let everything run."""
+        """Let virtual time pass."""
         self.bench.settle(seconds=seconds)
 
     @rule(share=st.integers(0, 4))
     def delete(self, share: int) -> None:
-        """Records are deleted at the leader."""
+        """Delete a share of the records at the leader."""
         bench = self.bench
         if bench.partition.leader in bench.cut:
             return
@@ -149,7 +149,7 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def bounds_are_in_order(self) -> None:
-        """In every log, at any time."""
+        """In every log: last stable offset, high watermark and log end are in ascending order."""
         for node in self.bench.nodes.values():
             log = node.log
             assert log.last_stable_offset <= log.high_watermark <= log.log_end_offset
@@ -157,7 +157,7 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def committed_records_agree(self) -> None:
-        """Below the least high watermark of those in the ISR nobody differs."""
+        """All replicas in the ISR have the same records below their least high watermark."""
         logs = [node.log for node in self.bench.nodes.values()]
         start = max(self.deleted_below, *(log.log_start_offset for log in logs))
         end = min(log.high_watermark for log in logs)
@@ -185,7 +185,7 @@ class Replication(RuleBasedStateMachine):
         self.committed = batches_below(log, log.high_watermark)
 
     def teardown(self) -> None:
-        """When it is over, all replicas are the same."""
+        """At the end, heal all brokers and check that all replicas are the same."""
         for broker in sorted(self.bench.cut):
             self.bench.heal(broker)
         self.bench.settle(seconds=12)
@@ -201,7 +201,7 @@ class Replication(RuleBasedStateMachine):
 
 
 def known_by_bytes(log: PartitionLog) -> object:
-    """What a log knows by its bytes, whoever led and however often it was reloaded."""
+    """The part of a log's state that follows from its bytes alone."""
     state = log.snapshot()
     return (state.log_end_offset, state.ongoing, state.aborted, epochs_of(state.producers))
 

@@ -74,7 +74,7 @@ Identity = ProducerIdAndEpoch
 
 
 class Model:
-    """What a bystander remembers."""
+    """What an observer knows of the transactional id, from the answers alone."""
 
     def __init__(self) -> None:
         self.open: frozenset[TopicPartition] = frozenset()
@@ -95,7 +95,7 @@ WHO: Final = st.sampled_from([0, 0, 0, 0, -1, -2, -3])
 
 
 class OneTransactionalId(RuleBasedStateMachine):
-    """Drives the decisions and the model side by side."""
+    """Applies each command to the coordinator's decisions and to the model."""
 
     exercised: ClassVar[set[str]] = set()
 
@@ -354,7 +354,7 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def the_producer_id_changes_only_where_no_epoch_is_left(self) -> None:
-        """Or where the transactional id was forgotten in between."""
+        """A tombstone in between also allows another producer id."""
         for earlier, later in pairwise(self.written):
             if isinstance(earlier, Tombstone) or isinstance(later, Tombstone):
                 continue

@@ -38,7 +38,7 @@ def test_what_a_switch_says_of_releases_can_be(name: str) -> None:
 
 
 def test_releases_differ_where_their_switches_say_so() -> None:
-    """The whole of what a release does follows from the rows of its switches."""
+    """All behaviour of a release follows from the rows of its switches."""
     for release in RELEASES.values():
         for field_name, switch in Rules.documentation().items():
             assert getattr(release.rules, field_name) is switch.is_on(release.patch_release)

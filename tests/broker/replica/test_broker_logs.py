@@ -195,7 +195,7 @@ def test_deleting_a_replica_notes_the_starts_of_the_others() -> None:
 
 
 def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A note is about every log of the disk: ten thousand of them took minutes."""
+    """A checkpoint has a line for every log of the disk."""
     disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     image = image_of()
     orders = image.topics["orders"]
@@ -260,7 +260,7 @@ OFF = 1 << 40
 
 
 class Disks:
-    """Two brokers' disks."""
+    """The logs on the disks of two brokers."""
 
     def __init__(self) -> None:
         self.disks = [BrokerLogs(DEFAULTS, LATEST_RULES), BrokerLogs(DEFAULTS, LATEST_RULES)]

@@ -60,7 +60,7 @@ def sessions(slots: int = 1000) -> FetchSessions:
 
 
 class Reader:
-    """A reader of one broker's sessions."""
+    """A client that keeps fetch sessions at one broker."""
 
     def __init__(self, cache: FetchSessions, *, by_ids: bool = False, follower: bool = False):
         self.cache = cache
@@ -101,7 +101,7 @@ class Reader:
         outcome: FetchOutcome = IDLE,
         **outcomes: FetchOutcome,
     ) -> Conclusion:
-        """Fetch; ``outcomes`` by index of the partition, ``p0=...``."""
+        """Send a Fetch; ``p0=...`` gives the outcome of the first partition."""
         plan = self.plan(*keys, forget=forget)
         assert not isinstance(plan, ErrorCode), plan
         outcomes_of_plan = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]

@@ -28,7 +28,7 @@ LAG_MS = 100
 
 
 class Reader:
-    """A session that only counts."""
+    """A follower's fetch session that counts its answers."""
 
     def __init__(self) -> None:
         self.last_fetch_ms = 40
@@ -47,7 +47,7 @@ class Reader:
 
 
 class Led:
-    """A partition led by broker 1 on a bench."""
+    """A partition that broker 1 leads."""
 
     def __init__(
         self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1, rules: Rules = LATEST_RULES
@@ -174,7 +174,7 @@ def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
 
 
 def test_the_leader_waits_for_a_replica_from_the_request_that_it_joins_the_isr() -> None:
-    """The controller may have taken it in already (LeaderAndIsr.maximalIsr)."""
+    """The controller may have added the replica already (LeaderAndIsr.maximalIsr)."""
     led = Led(isr=(1, 3))
     led.append(2)
     led.fetched(B3, 2)

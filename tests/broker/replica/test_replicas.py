@@ -254,7 +254,6 @@ def test_configs_reach_the_logs_at_once() -> None:
 
 
 def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> None:
-    """4,900 of them took 2.5 s of three brokers' loop without a break."""
     image = cluster()
     for topic_number in range(500):
         image = image.with_topic(

@@ -24,7 +24,7 @@ from txnsim.wire.batch import read_batch_header
 
 
 class Traced:
-    """A log whose every change is told to a trace."""
+    """A log whose changes are traced."""
 
     def __init__(self) -> None:
         self.driver = LogDriver()
@@ -330,7 +330,6 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
 
 
 def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
-    """Its leaders say nothing of it; another one may have told another bound meanwhile."""
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     events = AppendEvents(tracer, "broker/1")
     topic_partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)

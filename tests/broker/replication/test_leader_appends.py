@@ -386,7 +386,7 @@ def isr_commands(bench: ReplicaBench) -> list[AlterPartitionCommand]:
 
 
 def lagging() -> ReplicaBench:
-    """Broker 3 is cut off, and there is something that it has not got."""
+    """A bench in which broker 3 is cut off and lacks a record."""
     bench = ReplicaBench()
     bench.settle()
     bench.isolate(B3)

@@ -63,7 +63,7 @@ class Bench:
         return log
 
     def put(self, log: PartitionLog, *keys: str) -> None:
-        """A batch for each key."""
+        """Append a batch for each key, and advance the high watermark."""
         now_ms = self.clock.now_ms()
         for key in keys:
             batch = build_batch([Record(key=key.encode(), value=b"v")], timestamp_ms=now_ms)
@@ -71,7 +71,7 @@ class Bench:
         log.advance_high_watermark(log.log_end_offset)
 
     async def settle(self) -> None:
-        """Until no round is under way."""
+        """Let the tasks run until the round of maintenance has ended."""
         for _ in range(50):
             await asyncio.sleep(0)
 

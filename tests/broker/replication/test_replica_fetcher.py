@@ -370,7 +370,7 @@ def test_errors_of_a_partition_pause_it() -> None:
 
 
 def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
-    """Else two requests of one follower would supersede one another for ever."""
+    """Otherwise two requests of one follower would supersede each other for ever."""
 
     async def main(cluster: VirtualCluster) -> int:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more

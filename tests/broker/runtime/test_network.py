@@ -93,7 +93,7 @@ NO_TLS: Final = bytes.fromhex("0000000a0012000000000001ffff")
 
 
 class ListeningEnd:
-    """A listener that sends back what it gets, and what its clients need."""
+    """A listener that sends back every byte, with the certificates of its clients."""
 
     def __init__(self, directory: Path) -> None:
         self._environment = real_environment()
@@ -109,13 +109,13 @@ class ListeningEnd:
         self.made: list[asyncio.BaseTransport] = []
 
     async def open(self) -> None:
-        """Listen."""
+        """Begin to listen on a free port."""
         self.listener = await self._environment.network.listen(
             "127.0.0.1", 0, lambda: Echo(self.made), tls=self._tls
         )
 
     def context(self, *, with_certificate: bool) -> ssl.SSLContext:
-        """A client's."""
+        """The TLS context of a client."""
         context = ssl.create_default_context(cafile=str(self.authority.certificate))
         if with_certificate:
             context.load_cert_chain(self.client.certificate, self.client.key)
@@ -124,12 +124,12 @@ class ListeningEnd:
     async def connect(
         self, context: ssl.SSLContext | None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """As a client."""
+        """Connect as a client."""
         return await asyncio.open_connection(*self.listener.address, ssl=context)
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what it gets."""
+    """A protocol that sends back every byte."""
 
     def __init__(self, transports: list[asyncio.BaseTransport]) -> None:
         self._made = transports
@@ -148,7 +148,7 @@ Play = Callable[[Story], None]
 
 @pytest.fixture(params=LOOPS)
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """Runs a story on a loop of one kind."""
+    """Runs a story on the real or on the virtual event loop."""
 
     async def main(story: Story) -> None:
         endpoint = ListeningEnd(tmp_path)

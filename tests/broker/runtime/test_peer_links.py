@@ -47,7 +47,7 @@ class LinkBench:
     def handled_by(
         self, target: BrokerId, handled_before: list[object] | None = None
     ) -> list[object]:
-        """Register a broker that answers with nothing; what it will have handled."""
+        """Register a broker that answers None; return the list of the commands that it gets."""
         handled = [] if handled_before is None else handled_before
 
         async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:

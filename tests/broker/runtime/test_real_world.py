@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 
 
 class Pki:
-    """An authority, a broker and a client."""
+    """A certificate authority, and certificates of a broker and a client."""
 
     def __init__(self, directory: Path) -> None:
         authority = Authority(directory, now_ms=round(time.time() * 1_000))
@@ -68,7 +68,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 def handshake(
     server: ssl.SSLContext, client: ssl.SSLContext, host: str = HOST
 ) -> tuple[ssl.SSLObject, ssl.SSLObject]:
-    """Both ends after the handshake."""
+    """Both TLS ends after a handshake in memory."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
         server.wrap_bio(to_server, to_client, server_side=True),

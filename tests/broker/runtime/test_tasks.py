@@ -107,7 +107,7 @@ async def test_a_task_may_await_it_too_and_be_cancelled_meanwhile(tasks: LoopTas
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):
-    """What ``done`` was told."""
+    """The arguments of every call of ``done``."""
 
     def done(self, result: Any, error: BaseException | None) -> None:
         self.append((result, error))
@@ -643,7 +643,7 @@ WORK_NS = 1_000_000
 
 
 class Worker:
-    """Has so many pieces of work."""
+    """A user of turns that has ``pieces`` pieces of work."""
 
     def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
         self.turns, self.log, self.name = turns, log, name
@@ -667,7 +667,7 @@ class Worker:
 
 
 async def turns_taken(log: list[str]) -> list[int]:
-    """How much was done in each turn of the loop."""
+    """The amount of work in each turn of the loop."""
     pieces_by_turn = []
     pieces_done = 0
     for _ in range(1000):
@@ -741,7 +741,7 @@ async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
 
 
 async def slices_of(turns: Turns, log: list[str], name: str, count: int) -> None:
-    """A large request."""
+    """A large request that takes ``count`` slices."""
     slices = TimeSlices(turns)
     for _ in range(count):
         await slices.next()
@@ -781,7 +781,7 @@ async def test_a_client_has_as_much_of_the_loop_as_all_large_requests() -> None:
 
 
 async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
-    """Large requests that begin wait for their slices behind what wants less than a slice."""
+    """A small request goes before the slices of large requests that have just begun."""
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = 2 * SLICE_NS
 

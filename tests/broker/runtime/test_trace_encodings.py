@@ -244,7 +244,7 @@ def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted:
 
 
 def test_a_payload_is_the_one_that_was_noted() -> None:
-    """A ring keeps no object that may change before somebody reads."""
+    """A ring keeps no object that may change before the trace is read."""
     tracer = full_tracer(ring_bytes=1 << 20)
     open_ones = ["t-0"]
     tracer.emit("txn.decide", "a", data={"partitions": open_ones})

@@ -294,7 +294,6 @@ def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
 
 
 def test_a_password_may_be_of_one_mechanism_alone() -> None:
-    """The last one won for both, so that logins by SCRAM-SHA-256 failed."""
     by_mechanism = {"SCRAM-SHA-256": {"bob": "a"}, "SCRAM-SHA-512": {"bob": "b", "ann": "c"}}
     salt = b"0123456789abcdef"
     credentials = first_credentials(
@@ -373,7 +372,7 @@ WALL_MS = 1_000_000
 
 
 class Side:
-    """A session, and the client's side of it."""
+    """A SASL session of the broker, and the client at its other end."""
 
     def __init__(self, *, max_reauth_ms: int = 0) -> None:
         self.now_ms = 50_000
@@ -598,7 +597,7 @@ TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 
 @pytest.fixture
 def demo(tmp_path: Path) -> tuple[SecurityOptions, DemoFiles]:
-    """A demo whose first port is 9092."""
+    """A security demo whose first port is 9092."""
     return demo_security(tmp_path, port=9092, hosts=("localhost",), now_ms=1_700_000_000_000)
 
 

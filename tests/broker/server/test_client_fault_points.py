@@ -64,7 +64,7 @@ def error_of(message: Any) -> ErrorCode:
 
 
 def fetch(wire: WireClient, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
-    """A Fetch of everything, with a new session."""
+    """Frame of a Fetch that begins a session and reads the partition from its start."""
     partition = {"partition": tp.partition, "partition_max_bytes": 1_000_000}
     topic = {"topic": tp.topic, "partitions": [partition]}
     values = {"replica_id": -1, "max_bytes": 1_000_000, "session_epoch": 0, "topics": [topic]}
@@ -196,7 +196,7 @@ async def test_a_damaged_batch_is_refused_and_the_connection_goes_on(
 
 @pytest.mark.parametrize("chance", range(1, 9))
 def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
-    """Whatever comes of it, the broker goes on."""
+    """After the damaged request the broker still serves other clients."""
 
     async def story(cluster: VirtualCluster, wire: WireClient) -> None:
         cluster.arm(Corrupt(what=BYTES), REQUEST, client_id="wire", limit=1)

@@ -209,7 +209,7 @@ async def test_as_many_ports_as_brokers_are_wanted(env: VirtualEnvironment, fiel
 
 
 async def test_a_stop_ends_what_still_waits() -> None:
-    """A request that is held, an open transaction, a connection: nothing keeps it."""
+    """A held request, an open transaction and a connection do not delay the stop."""
     async with asyncio.timeout(SLOW_S):
         async with real_cluster() as sim, client_of(sim.environment, sim) as client:
             producer = await begin_transaction(client, "tx")

@@ -812,7 +812,7 @@ def test_a_socket_that_closes_is_left_alone() -> None:
 
 
 async def test_of_large_requests_one_is_read_in_each_turn() -> None:
-    """Also where what it has sent before makes it wait, or its connection closes meanwhile."""
+    """This holds also if an earlier request makes it wait, or if its connection closes."""
     turns = Turns(asyncio.get_running_loop())
     line = []
     for _ in range(4):

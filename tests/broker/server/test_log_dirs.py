@@ -40,7 +40,7 @@ def committed_by(marker_batch: bytes) -> bool:
 
 
 class LeadersAtCut:
-    """What the leaders of a cut have."""
+    """The logs of the partitions' leaders in a cut of the log directories."""
 
     def __init__(self, cut: LogDirsCut) -> None:
         self._image = cut.image
@@ -83,7 +83,7 @@ class LeadersAtCut:
         return is_open
 
     def transition(self) -> TxnTransition:
-        """The newest record of the transactional id."""
+        """The newest record of the transactional id in ``__transaction_state``."""
         transition = None
         for batch in self.batches(
             TRANSACTION_STATE_TOPIC, partition_for(ID, COORDINATOR_PARTITIONS)

@@ -66,7 +66,7 @@ def disks_of(
     *records: bytes,
     ids: Mapping[str, uuid.UUID] | None = None,
 ) -> Disks:
-    """Directories of these brokers; with a metadata log where there are records."""
+    """Directories of these brokers, with a metadata log if there are records."""
     paths = []
     for node_id, partitions in owned.items():
         path = tmp_path / f"broker-{node_id}"
@@ -248,7 +248,7 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
 
 
 class Reader:
-    """A page that only assigns: it starts from the snapshot and follows events at full."""
+    """A reader of the trace that starts from the snapshot and follows full events."""
 
     def __init__(self) -> None:
         self.brokers: dict[str, str] = {}

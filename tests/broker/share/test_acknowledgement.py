@@ -37,7 +37,7 @@ REQUEST = ErrorCode.invalid_request
 
 
 def two() -> tuple[SharePartition, PartitionMember, PartitionMember]:
-    """Of ``0-9`` and ``20-29``, a has the first, b the second."""
+    """A share partition in which a has acquired ``0-9`` and b ``20-29``."""
     partition = load_partition()
     a, b = PartitionMember(partition), PartitionMember(partition, "b")
     a.fetch("0-9")

@@ -33,7 +33,7 @@ BATCHES = AcquireMode.BATCH_OPTIMIZED
 def release_records(
     batches: str, count: int, *, limit: int = 5
 ) -> tuple[SharePartition, PartitionMember]:
-    """A share partition whose records were delivered and released so often."""
+    """A share partition whose records were delivered and released ``count`` times."""
     member = PartitionMember(
         load_partition(), settings=SharePartitionSettings(delivery_count_limit=limit)
     )
@@ -436,7 +436,7 @@ def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_recor
 
 
 def test_aborted_records_are_archived_and_hold_locks_until_something_is_acknowledged() -> None:
-    """With a limit below what an aborted transaction has written, the group stands still."""
+    """If the limit is below the size of an aborted transaction, the group makes no progress."""
     settings = SharePartitionSettings(max_record_locks=5)
     partition = load_partition()
     member = PartitionMember(partition, settings=settings)

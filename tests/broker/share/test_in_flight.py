@@ -206,7 +206,7 @@ def test_a_log_start_behind_all_that_is_in_flight() -> None:
 
 
 def test_the_start_offset_stays_where_the_batch_below_goes_by_offset() -> None:
-    """There Kafka runs into a null pointer."""
+    """Kafka's broker throws a NullPointerException in this case."""
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9", most=5, mode=STRICT)
@@ -243,7 +243,7 @@ def test_the_start_offset_goes_back_as_in_kafka() -> None:
 
 @pytest.mark.parametrize("error", [0, 15])
 def test_a_release_that_the_log_start_overtakes_as_in_kafka(error: int) -> None:
-    """Every fetch acquires the next of its records for nobody, until that lock runs out."""
+    """Each fetch acquires the batch's next record without delivering it, until the lock expires."""
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9")

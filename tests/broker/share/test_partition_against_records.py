@@ -52,7 +52,7 @@ SAID: Final = {
 
 @dataclass
 class Known:
-    """One record in flight."""
+    """The model's state of one record in flight."""
 
     state: RecordState
     count: int
@@ -113,7 +113,7 @@ class Walk:
         return self.random.random() < TAKEN
 
     def load(self) -> None:
-        """From what the share coordinator has."""
+        """Load a new partition and the model from the state that the share coordinator keeps."""
         self.partition = SharePartition(KEY, "orders", 0)
         self.partition.start_loading()
         batches = (StateBatch(offset, offset, *self.kept[offset]) for offset in sorted(self.kept))
@@ -241,7 +241,7 @@ class Walk:
             self.sent(answer, moved)
 
     def reaches(self, first_offset: int) -> bool:
-        """There is a batch at or below, or the range begins below the start offset."""
+        """Whether a batch begins at or below the offset, or the start offset is above it."""
         return first_offset < self.start or any(
             offset <= first_offset for offset, _ in self.shown(with_old=True)
         )
@@ -318,7 +318,7 @@ class Walk:
         self.sent(write, [], is_transition=False)
 
     def leader_moves(self) -> None:
-        """The next leader knows what was written."""
+        """Move the leader; the next leader loads the state that was written."""
         self.load()
 
     # The model
@@ -349,7 +349,7 @@ class Walk:
         *,
         is_transition: bool = True,
     ) -> None:
-        """A write has reached the share coordinator, or will not."""
+        """Draw whether the share coordinator takes a write, and note the changed records."""
         assert not isinstance(write, Rejection)
         if write is None:
             assert not moved
@@ -370,7 +370,9 @@ class Walk:
         }
 
     def move_start(self) -> None:
-        """Behind all that is complete; exactly so, where no gap and no hole is about."""
+        """Move the model's start offset behind all complete records; near a gap, take Kafka's
+        start.
+        """
         first_record = self.records.get(self.start)
         has_gap = self.partition._records.gap is not None
         start_before = self.start

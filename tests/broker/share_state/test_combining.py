@@ -51,7 +51,7 @@ def test_batches_are_combined_as_in_kafka() -> None:
 
 
 def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
-    """The same questions, and the answers of 4.3.1's class where they are others."""
+    """The same questions, with the answers of 4.3.1's class where they differ."""
     recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
     combined_in_pairs = {
         case_key(case): batches(case["combined"]) for case in map(json.loads, recorded)
@@ -67,7 +67,7 @@ def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
 
 
 def test_up_to_4_3_records_released_one_by_one_may_stay_apart() -> None:
-    """As a real 4.3.1 keeps four records that a member gives back the second time."""
+    """A real 4.3.1 keeps in this form four records that a member releases for the second time."""
     whole_batch, single_batches = (
         (StateBatch(0, 3, 0, 1),),
         [StateBatch(offset, offset, 0, 2) for offset in range(4)],
@@ -93,7 +93,7 @@ def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) 
 
 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
-    """Batches one behind the other: gap, length, state, count of each."""
+    """Batches in order of offset, from the gap, length, state and count of each."""
     batches, next_offset = [], 0
     for gap, length, state, delivery_count in rows:
         batches.append(
@@ -110,7 +110,7 @@ sequences = st.lists(
 
 
 def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
-    """The strongest at each offset, and neighbours that are alike as one."""
+    """The strongest state at each offset; equal neighbours are joined."""
     batches_by_offset: list[StateBatch] = []
     for offset in range(40):
         covering = [batch for batch in batches if batch.first_offset <= offset <= batch.last_offset]
@@ -146,7 +146,7 @@ def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
 
 
 def test_without_a_known_start_nothing_is_cut() -> None:
-    """``PersisterStateBatchCombiner.addPruned`` of 4.4.0, as its class file has it."""
+    """This is what the class file of ``PersisterStateBatchCombiner.addPruned`` in 4.4.0 does."""
     batches = StateBatch(-5, 3, 0, 1), StateBatch(4, 6, 2, 1)
     assert combine_batches((), batches, start_offset=-1) == batches
     assert combine_batches((), batches, start_offset=0) == (StateBatch(0, 3, 0, 1), batches[1])

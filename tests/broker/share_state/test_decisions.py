@@ -32,7 +32,7 @@ NO_TOPIC = "This server does not host this topic-partition."
 
 
 class ShareStateBench:
-    """A shard whose decisions are applied at once."""
+    """A share state shard that applies each decision at once."""
 
     def __init__(self, updates: int = 500, **rules: bool) -> None:
         self.shard = ShareStateShard(

@@ -44,7 +44,7 @@ a_batch = st.builds(
 
 
 class Model:
-    """One share partition, offset by offset."""
+    """The state of one share partition, offset by offset."""
 
     def __init__(self, state_epoch: int, start: int) -> None:
         self.state_epoch = state_epoch
@@ -64,7 +64,7 @@ class Model:
 
 
 class Coordinator(RuleBasedStateMachine):
-    """What clients may do, and what the coordinator does by itself."""
+    """The requests of clients, and the coordinator's own upkeep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def load(self) -> None:
-        """The coordinator moves: what it knows from now on comes from the log."""
+        """Move the coordinator: the new one loads its state from the log."""
         self.shard = self.loaded()
 
     @invariant()

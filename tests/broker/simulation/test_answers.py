@@ -134,7 +134,7 @@ async def _until(
 
 
 async def _fill_partitions(wire: WireClient) -> None:
-    """Positions and a transaction of all partitions, a consumer group that has them."""
+    """Make positions and a transaction on all partitions, and a consumer group that owns them."""
     for key_type in (0, 1):
         keys = {"key_type": key_type, "coordinator_keys": ["g"]}
         await _until(wire, 10, 4, keys, lambda answer: not answer.coordinators[0].error_code)
@@ -162,7 +162,7 @@ async def _fill_partitions(wire: WireClient) -> None:
 
 
 async def _share(wire: WireClient) -> None:
-    """A share group with a member; what it makes would be heavy in other answers."""
+    """Make a share group with a member, separately, because it enlarges other answers."""
     beat = {"group_id": "sharers", "member_id": "m" * 60, "member_epoch": 0, "rack_id": None}
     beat["subscribed_topic_names"] = ["wide"]
     await _until(wire, 76, 1, beat, lambda answer: not answer.error_code)
@@ -197,7 +197,7 @@ def test_few_heavy_elements_are_within_the_budget_as_well(api_key: int) -> None:
 
 
 def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection() -> None:
-    """The leader of a classic group is told what all members have sent with their names."""
+    """The leader of a classic group gets the metadata that all members have sent."""
 
     async def main(cluster: VirtualCluster) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
@@ -227,7 +227,7 @@ def _joining(size: int) -> dict[str, Any]:
 
 
 async def _heavy(wire: WireClient) -> None:
-    """A group with a heavy member, a config with a long value."""
+    """Make a group with a member of much metadata, and a config with a long value."""
     joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code)
     synced = {"group_id": "heavy", "generation_id": joined.generation_id}
     synced |= {"member_id": joined.member_id}

@@ -168,7 +168,7 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
 
 @within(run_cluster)
 async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluster) -> None:
-    """Its record never reaches the others, so nobody is told that it was committed."""
+    """The record never reaches the other replicas, so no client gets an acknowledgement."""
     sim = cluster.sim
     async with cluster.client(**PATIENT) as client:
         producer = Producer(client, transactional_id=TX)
@@ -312,7 +312,7 @@ def offsets(cluster: VirtualCluster, broker_id: BrokerId) -> list[int]:
 async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
     cluster: VirtualCluster,
 ) -> None:
-    """Not even batches that were the newest ones when the follower stopped."""
+    """This holds even for the newest batches of the time when the follower stopped."""
     sim = cluster.sim
     created_topic = sim.metadata.create_topic(
         TopicToCreate(
@@ -374,7 +374,7 @@ async def back_in_the_lead(cluster: VirtualCluster, *broker_ids: BrokerId) -> No
 
 @within(run_cluster, brokers=2, topics=())
 async def test_if_all_replicas_are_killed_deleted_records_are_back(cluster: VirtualCluster) -> None:
-    """Apache Kafka 4.3.1: deleteRecords to 4, all brokers killed and started: ``0..6..6``."""
+    """With Kafka 4.3.1, after deleteRecords to 4 and a kill of all brokers: ``0..6..6``."""
     await six_records(cluster, B1, B2)
     await delete_before(cluster, 4)
     for broker_id in (B1, B2):
@@ -400,7 +400,9 @@ async def test_a_replica_that_lives_keeps_the_start(cluster: VirtualCluster) -> 
 async def test_what_was_noted_at_a_stop_in_order_is_known_after_a_kill(
     cluster: VirtualCluster,
 ) -> None:
-    """Apache Kafka 4.3.1: deleteRecords to 3, restarted, to 5, then killed: ``3..6..6``."""
+    """With Kafka 4.3.1, after deleteRecords to 3, a restart, deleteRecords to 5, a kill:
+    ``3..6..6``.
+    """
     await six_records(cluster, B2)
     await delete_before(cluster, 3)
     await cluster.sim.stop_broker(B2)
@@ -416,7 +418,7 @@ async def test_what_was_noted_at_a_stop_in_order_is_known_after_a_kill(
 async def test_a_deletion_right_after_an_election_reaches_the_follower(
     cluster: VirtualCluster,
 ) -> None:
-    """Apache Kafka 4.3.1: broker 1, which was there all the time, begins at 5."""
+    """In Kafka 4.3.1 the log of broker 1, which was never down, begins at 5."""
     await six_records(cluster, B2, B1)
     await delete_before(cluster, 3)
     await cluster.sim.stop_broker(B2)

@@ -85,7 +85,7 @@ class Broker:
         self.wires = [wire]
 
     async def wire_more(self) -> WireClient:
-        """One more connection."""
+        """Open one more connection to the broker."""
         (where,) = self.image.brokers.values()
         self.wires.append(await WireClient.open(where.host, where.port))
         return self.wires[-1]
@@ -109,7 +109,7 @@ class Broker:
 
 
 def errors(answer: Any) -> set[ErrorCode]:
-    """All error codes anywhere in an answer."""
+    """All error codes of an answer, at any depth."""
     errors_found: set[ErrorCode] = set()
     values = [answer]
     while values:
@@ -169,7 +169,7 @@ async def transactional_ids(broker: Broker, count: int) -> None:
 
 
 async def transactions(broker: Broker, count: int) -> None:
-    """Open ones."""
+    """Open ``count`` transactions."""
     where = [{"name": "other", "partitions": [0]}]
     for id_number in range(count):
         transactional_id = f"id{id_number}"
@@ -199,7 +199,7 @@ async def producers(broker: Broker, count: int) -> None:
 
 
 async def markers(broker: Broker, count: int) -> None:
-    """Aborts of as many producers."""
+    """Write an ABORT marker for each of ``count`` producers."""
     for number in range(count):
         await broker.sure(27, 1, _marked(20_000 + number))
 
@@ -325,7 +325,7 @@ def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dic
 
 
 async def share_sessions(broker: Broker, count: int) -> None:
-    """A member each, over a connection of its own."""
+    """Open ``count`` share sessions, each by a member with its own connection."""
     for member_number in range(count):
         await Broker(broker.cluster, await broker.wire_more()).sure(
             78, 2, _shared(broker, "s", f"m{member_number}")
@@ -333,7 +333,7 @@ async def share_sessions(broker: Broker, count: int) -> None:
 
 
 async def parked(broker: Broker, count: int) -> None:
-    """Fetches that wait at the end of a partition, each over a connection."""
+    """Park ``count`` Fetches at the end of a partition, each over its own connection."""
     for _ in range(count):
         wire = await broker.wire_more()
         values = _fetched(max_wait=100_000_000, min_bytes=1_000_000)
@@ -376,7 +376,7 @@ def _config(resource_type: int, resource_name: str, key: str, config_value: str)
 
 
 async def configs(broker: Broker, count: int) -> None:
-    """Set one config on each of so many groups."""
+    """Set a config on each of ``count`` groups."""
     resources = [
         _config(32, f"c{resource_number}", "consumer.session.timeout.ms", "45000")
         for resource_number in range(count)
@@ -386,7 +386,7 @@ async def configs(broker: Broker, count: int) -> None:
 
 
 async def subscriptions(broker: Broker, count: int) -> None:
-    """Create so many subscriptions to client metrics."""
+    """Create ``count`` subscriptions to client metrics."""
     resources = [
         _config(16, f"c{resource_number}", "metrics", "*") for resource_number in range(count)
     ]
@@ -395,7 +395,7 @@ async def subscriptions(broker: Broker, count: int) -> None:
 
 
 async def client_instances(broker: Broker, count: int) -> None:
-    """Clients that push metrics."""
+    """Register ``count`` client instances that push metrics."""
     for number in range(count):
         await broker.sure(71, 0, {"client_instance_id": UUID(int=number + 1)})
 
@@ -642,7 +642,7 @@ async def _measured(broker: Broker) -> Costs:
 
 
 async def _reloaded(broker: Broker) -> None:
-    """Each coordinator's partition gets a later leader epoch: it is unloaded and loaded again."""
+    """Raise the leader epoch of each coordinator's partition, so that it is loaded again."""
     loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
     for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
         for partition_index in range(len(broker.image.topics[topic].partitions)):
@@ -898,7 +898,7 @@ def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
 
 @pytest.mark.parametrize("step", sorted(step for step in {*BACKGROUND, *WHOLE} if ".py:" in step))
 def test_a_step_that_is_declared_has_a_function(step: str) -> None:
-    """So that the quick tests say it where one is renamed, and not the measurement alone."""
+    """A renamed function fails here already, and not only in the measurement."""
     file, _, qualified_name = step.partition(":")
     class_name, _, function_name = qualified_name.partition(".")
     tree = ast.parse((PACKAGE / file).read_text("utf-8"))

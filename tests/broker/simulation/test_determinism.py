@@ -93,7 +93,9 @@ def test_full_tells_more() -> None:
 def test_payloads_made_when_events_are_encoded_are_those_made_at_once(
     trace_level: TraceLevel,
 ) -> None:
-    """A server makes them later; a strict trace, as tests have it, at once."""
+    """A server makes payloads when it encodes the events; a strict trace of tests makes them at
+    once.
+    """
 
     def trace(*, is_strict: bool) -> str:
         async def main(cluster: VirtualCluster) -> str:
@@ -123,7 +125,7 @@ GARBAGE_TRANSACTIONS = 100
 
 
 def unreachable_after(trace_level: TraceLevel, version: int) -> int:
-    """Objects that only the collector can free, after so many transactions."""
+    """The number of objects that only the garbage collector can free, after transactions."""
 
     async def main(cluster: VirtualCluster) -> int:
         async with (
@@ -171,7 +173,7 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
 
 
 def connections(client_port: str) -> list[RequestConnection]:
-    """The servers' side of a client's connection, as long as it is an object."""
+    """The server's objects of a client's connection."""
     connections_alive = [
         tracked for tracked in gc.get_objects() if isinstance(tracked, RequestConnection)
     ]
@@ -240,7 +242,7 @@ def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
-    """Under other hash seeds, as each process arranges itself."""
+    """The two processes begin with different hash seeds; each sets its own environment."""
     first_outcome, second = (
         msgspec.json.decode(printed("aiokafka", "7", hash_seed=hash_seed), type=Outcome)
         for hash_seed in ("1", "2")

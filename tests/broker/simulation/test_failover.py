@@ -40,17 +40,17 @@ AWAY = NOT_YET | {E.not_coordinator}
 
 
 class DisturbedCluster:
-    """A cluster of three whose handlers are asked wherever the leader is."""
+    """A cluster of three brokers; requests go to the handlers of the present leader."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
 
     def leader(self, home: TopicPartition) -> BrokerId:
-        """Who leads the partition, by the metadata of the controller."""
+        """The partition's leader, by the metadata of the controller."""
         return self.cluster.leader(home)
 
     async def ask(self, home: TopicPartition, api: str, version: int, **values: Any) -> Any:
-        """Ask the leader, whoever that is, until it is ready."""
+        """Ask the present leader until it is ready."""
         for _ in range(2_000):
             brokers = self.cluster.sim.brokers
             leader = self.leader(home)
@@ -63,15 +63,15 @@ class DisturbedCluster:
 
     @property
     def api(self) -> GroupApi:
-        """Requests of members, at the present leader."""
+        """The group api of the present leader of the group's partition."""
         return GroupApi(Api(self.cluster.sim, self.leader(HOME)))
 
     def txn_home(self, transactional_id: str) -> TopicPartition:
-        """Where a transactional id is kept."""
+        """The partition of ``__transaction_state`` that keeps a transactional id."""
         return self.cluster.home(transactional_id)
 
     async def prepare(self) -> None:
-        """Both topics of coordinators exist, and the group's is loaded."""
+        """Create both coordinators' topics, and wait until the group's coordinator is loaded."""
         api = Api(self.cluster.sim)
         for key_type in (0, 1):
             await api.until(
@@ -84,7 +84,7 @@ class DisturbedCluster:
         await self.ask(HOME, "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=True)
 
     async def disturb(self, how: str) -> BrokerId:
-        """The coordinator loses its partition; who that was."""
+        """Take the group's partition from its coordinator; return the old coordinator's id."""
         sim, old_leader = self.cluster.sim, self.leader(HOME)
         match how:
             case "move":
@@ -102,7 +102,7 @@ class DisturbedCluster:
         raise AssertionError("nobody took over")
 
     async def repair(self, how: str, broker: BrokerId) -> None:
-        """Undo it."""
+        """Undo ``disturb``."""
         if how in ("kill", "stop"):
             await self.cluster.sim.start_broker(broker)
         elif how == "isolate":
@@ -111,7 +111,7 @@ class DisturbedCluster:
     # Transactions
 
     async def begin(self, offset: int) -> tuple[int, int]:
-        """A transaction with a pending position."""
+        """Begin a transaction with a pending position; return the producer's identity."""
         answer = await self.ask(
             self.txn_home("id"),
             "InitProducerId",
@@ -132,7 +132,7 @@ class DisturbedCluster:
         return identity
 
     async def end(self, identity: tuple[int, int], *, committed: bool) -> None:
-        """EndTxn."""
+        """Commit or abort the transaction by EndTxn."""
         answer = await self.ask(
             self.txn_home("id"),
             "EndTxn",
@@ -145,7 +145,7 @@ class DisturbedCluster:
         assert answer.error_code is E.none
 
     async def position(self, *, stable: bool) -> tuple[int, ErrorCode]:
-        """The group's position; unstable is an answer, too."""
+        """The group's position, and the error: UNSTABLE_OFFSET_COMMIT is a valid answer."""
         answer = await self.ask(
             HOME,
             "OffsetFetch",
@@ -274,7 +274,7 @@ async def test_a_marker_that_comes_while_positions_are_loaded_is_sent_again(
 
 
 def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> None:
-    """One transaction after the other moves the position on by one; coordinators come and go."""
+    """Each transaction moves the position on by one, while coordinators come and go."""
 
     async def main(disturbed_cluster: DisturbedCluster) -> None:
         random = disturbed_cluster.cluster.env.rng.stream("outages")
@@ -302,7 +302,7 @@ PATIENCE = {"request_timeout_ms": 5_000, "api_timeout_ms": 60_000}
 
 
 class Failover:
-    """One run: who is down, and what the producers were told."""
+    """One run: the broker that is down, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -314,7 +314,7 @@ class Failover:
         self.is_over = False
 
     async def disturb(self) -> None:
-        """One broker at a time is stopped, killed, cut off or loses its leaderships."""
+        """Stop, kill or cut off one broker at a time, or take its leaderships from it."""
         sim = self.cluster.sim
         while not self.is_over:
             await asyncio.sleep(self.random.random() * 3)
@@ -339,7 +339,7 @@ class Failover:
             await self.until_in_sync()
 
     async def until_in_sync(self) -> None:
-        """All brokers are in all ISRs again."""
+        """Wait until all brokers are in all ISRs again."""
         for _ in range(600):
             image = self.cluster.sim.metadata.image
             if all(
@@ -352,7 +352,7 @@ class Failover:
         raise AssertionError(f"not in sync: {self.cluster.sim.metadata.image.topics}")
 
     async def write(self) -> None:
-        """Records outside of transactions."""
+        """Write records outside of transactions, from time to time."""
         async with (
             self.cluster.client("plain", **PATIENCE) as client,
             Producer(client, delivery_timeout_ms=60_000) as producer,
@@ -367,7 +367,7 @@ class Failover:
                 self.acknowledged.append(record_value)
 
     async def transact(self, transactional_id: str) -> None:
-        """Transactions over all partitions."""
+        """Run six transactions, each over all partitions."""
         number = 0
         for _ in range(6):
             async with (
@@ -448,7 +448,7 @@ PLACES = ((1,), (2,), (3,), (1, 2), (2, 3), (3, 1), (1, 2, 3), (3, 2, 1))
 
 
 class Moves:
-    """One run: what moves, and what the producers were told."""
+    """One run: the partitions that move, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -457,7 +457,7 @@ class Moves:
         self.is_over = False
 
     async def transact(self, transactional_id: str) -> None:
-        """Transactions over all partitions."""
+        """Run transactions over all partitions until the test is over."""
         async with (
             self.cluster.client(transactional_id, **PATIENCE) as client,
             Producer(
@@ -484,7 +484,7 @@ class Moves:
                 await asyncio.sleep(self.random.random() / 5)
 
     async def move(self) -> None:
-        """One partition after the other, some before the last one has arrived."""
+        """Reassign one partition after the other, some before the previous one has arrived."""
         for _ in range(MOVES):
             await asyncio.sleep(self.random.random())
             topics = self.cluster.sim.metadata.image.topics
@@ -516,7 +516,7 @@ class Moves:
 
 
 def check_hosts(cluster: VirtualCluster) -> None:
-    """Every broker hosts its replicas and nothing else."""
+    """Check that every broker hosts its replicas and no other logs."""
     image = cluster.sim.metadata.image
     for broker_id, broker in cluster.sim.brokers.items():
         expected = {

@@ -74,7 +74,7 @@ async def ahead_of(cluster: VirtualCluster, neighbour: WireClient) -> int:
 
 
 def listener_of(cluster: VirtualCluster) -> BrokerListener:
-    """That of the broker that leads orders-0."""
+    """The listener of the broker that leads orders-0."""
     leader = cluster.leader(FIRST)
     return next(
         listener for listener in cluster.sim.listeners if listener.broker.broker_id == leader
@@ -88,7 +88,7 @@ def handled(cluster: VirtualCluster, api_key: int) -> int:
 
 
 def fetch(wire: WireClient, *, max_wait_ms: int = 0) -> bytes:
-    """A Fetch of everything in orders-0."""
+    """Frame of a Fetch that reads orders-0 from its start."""
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
     message = message_from(
         codec.request_class(FETCH, 11),

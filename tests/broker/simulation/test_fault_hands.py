@@ -48,13 +48,13 @@ TX = TransactionalId("tx")
 
 
 async def act(cluster: VirtualCluster, action: ClusterAction) -> None:
-    """Do it now, and wait until it is done."""
+    """Carry out a fault's action on the cluster, and wait until it is done."""
     cluster.arm(action, FaultPoint.NOW)
     await cluster.wait_until_struck()
 
 
 async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
-    """Wait until clients are told of exactly these replicas in sync."""
+    """Wait until the metadata show exactly these replicas in the ISR."""
 
     async def is_so() -> bool:
         async with cluster.client("admin", **PATIENT) as client:
@@ -65,7 +65,7 @@ async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
 
 
 async def state_of(cluster: VirtualCluster) -> str:
-    """What DescribeTransactions says."""
+    """The state of the transaction by DescribeTransactions."""
     async with cluster.client("admin", **PATIENT) as client:
         description = (await Admin(client).describe_transactions((TX,)))[TX]
     assert not isinstance(description, ClientError)
@@ -162,7 +162,7 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
 async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
     cluster: VirtualCluster,
 ) -> None:
-    """KAFKA-8803: it insists that a transaction starts after the last one."""
+    """The coordinator insists that a transaction starts after the previous one (KAFKA-8803)."""
     async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
         producer = await begin_transaction(client, TX)
         await producer.send("orders", 0, b"v")
@@ -199,7 +199,7 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
 
 
 def offline(sim: SimCluster) -> dict[str, float]:
-    """The metric of offline replicas, by broker."""
+    """The number of offline replicas by broker, as the metric tells it."""
     return {
         reading.labels[0]: reading.value
         for reading in readings(sim)

@@ -49,7 +49,7 @@ async def coordinated(cluster: VirtualCluster) -> GroupApi:
 
 
 async def identity(api: Api) -> dict[str, Any]:
-    """A producer with the transactional id ``TX``, as requests name it."""
+    """Get a producer id for ``TX``; return the fields by which requests name the producer."""
     producer_id, epoch = await api.producer(TX)
     return {"transactional_id": TX, "producer_id": producer_id, "producer_epoch": epoch}
 
@@ -82,7 +82,7 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 def test_a_produce_may_be_overtaken_by_its_own_commit(
     verified: bool, answer: ErrorCode, expected_values: list[bytes]
 ) -> None:
-    """KAFKA-12671: where nobody verifies, what is appended behind the marker hangs for ever."""
+    """KAFKA-12671: without verification, a record appended after the marker hangs for ever."""
 
     async def main(cluster: VirtualCluster) -> None:
         home = cluster.sim.metadata.auto_create(TRANSACTION_STATE_TOPIC)
@@ -309,7 +309,7 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
 def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
     rules: dict[str, bool], read_open: list[bytes]
 ) -> None:
-    """KAFKA-9807: the look found nothing unstable, and the read believes it."""
+    """The Fetch reads by a last stable offset that it looked up before (KAFKA-9807)."""
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client, cluster.client("reader") as reader:
@@ -351,7 +351,7 @@ async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualClust
 
 
 def alone(cluster: VirtualCluster) -> None:
-    """A topic with one replica and small segments."""
+    """Create a topic that has one replica and small segments."""
     created_topic = cluster.sim.metadata.create_topic(
         TopicToCreate(name="alone", replication_factor=1, configs={"segment.bytes": "1048576"})
     )
@@ -422,7 +422,7 @@ async def test_positions_of_an_ended_transaction_are_pending_until_they_are_mate
 async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_transaction(
     cluster: VirtualCluster,
 ) -> None:
-    """KAFKA-17507: positions of a transaction that is still open become the group's."""
+    """Positions of a transaction that is still open become the group's positions (KAFKA-17507)."""
     groups = await coordinated(cluster)
     api = groups.api
     identity_fields = await identity(api)

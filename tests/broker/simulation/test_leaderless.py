@@ -28,7 +28,7 @@ P0 = TopicPartition("alone", 0)
 
 
 def make_topic(cluster: VirtualCluster) -> BrokerId:
-    """A topic that lives on one broker alone."""
+    """Create a topic whose only replica is on one broker; return the broker's id."""
     created = cluster.sim.metadata.create_topic(
         TopicToCreate(name=P0.topic, assignments=((0, (B2,)),))
     )
@@ -52,7 +52,7 @@ async def id_on_another_broker(
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bool) -> None:
-    """KAFKA-20734, of 4.3 and 4.4: elsewhere the marker waits for the leader."""
+    """4.3 and 4.4 drop the marker (KAFKA-20734); in other releases it waits for a leader."""
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client:

@@ -48,7 +48,7 @@ def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
 
 
 async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
-    """The old leader, whose log has a batch that nobody else has, and the new one."""
+    """The old leader, whose log has a batch that no other replica has, and the new leader."""
     old = cluster.leader(ORDERS)
     (new,) = cluster.sim.brokers.keys() - {old}
     write(cluster, old, range(PRODUCERS))

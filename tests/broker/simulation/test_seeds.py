@@ -31,7 +31,7 @@ PATIENCE = {"request_timeout_ms": 8_000, "api_timeout_ms": 20_000}
 
 
 class Fate(Enum):
-    """What the producer knows of a transaction."""
+    """What the producer knows of a transaction: the number of partitions that may show it."""
 
     COMMITTED = (PARTITIONS,)
     ABORTED = (0,)
@@ -40,7 +40,7 @@ class Fate(Enum):
 
 
 class Chaos:
-    """One run: what disturbs it, and what the producers were told."""
+    """One run: its disturbances, and the answers that producers got."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         self.cluster = cluster
@@ -81,7 +81,7 @@ class Chaos:
         self.struck += self.cluster.sim.injector.disarm(name).struck
 
     async def work(self, transactional_id: str) -> None:
-        """Lives of one producer, each until it can't go on."""
+        """Run producers of a transactional id one after the other, each until it can't go on."""
         for life in range(3):
             async with (
                 self.cluster.client(transactional_id, **PATIENCE) as client,
@@ -188,7 +188,6 @@ def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.seeds
 def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge convicts."""
     forget_markers(monkeypatch)
     with pytest.raises(AssertionError):
         run_cluster(chaos, seed=1)

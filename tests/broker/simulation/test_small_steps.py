@@ -97,7 +97,7 @@ Values = Callable[[Broker, int], Mapping[str, Any]]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that is repeated."""
+    """A request that the test repeats many times."""
 
     name: str
     api_key: int
@@ -106,7 +106,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def renamed(value: Any, number: int) -> Any:
-    """The same value with another name wherever it has one."""
+    """The value with another name in place of each name that it contains."""
     if isinstance(value, str):
         return value if value in WORDS or not value else f"{value}-{number}"
     if isinstance(value, Mapping):
@@ -190,7 +190,7 @@ STEPS: Final = (
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """What a step kept and cost."""
+    """The bytes and steps that the repetitions of a request cost."""
 
     sent_bytes: int
     kept_bytes: int

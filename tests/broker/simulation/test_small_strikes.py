@@ -126,7 +126,7 @@ Drive = Callable[["Struck", int], Awaitable[None]]
 
 
 class Struck(Broker):
-    """A broker whose crossings are struck, with the clients that make them."""
+    """A broker whose messages rules strike, with the clients that send them."""
 
     def __init__(self, cluster: VirtualCluster, wire: WireClient, *, keeps_clients: bool) -> None:
         super().__init__(cluster, wire)
@@ -176,7 +176,7 @@ async def _fetch(broker: Struck, _number: int) -> None:
 
 
 async def _verify(broker: Struck, number: int) -> None:
-    """Produce to a transaction that the coordinator has to be asked about."""
+    """Produce in a transaction that the leader has to verify at the coordinator."""
     producer_id = 50_000 + number
     values = {**_written(_transactional(producer_id)), "transactional_id": "t"}
     await broker.send(("Produce", 9, values))
@@ -190,7 +190,7 @@ async def _abort(broker: Struck, number: int) -> None:
 
 
 async def _complete(broker: Struck, number: int) -> None:
-    """Positions of a transaction, and the marker that ends it."""
+    """Commit positions in a transaction, and write the marker that ends it."""
     producer_id = 70_000 + number
     partitions = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
     where = {
@@ -267,7 +267,7 @@ def _marker(
 
 
 class Place(msgspec.Struct, frozen=True):
-    """How a fault point is crossed."""
+    """A fault point, and the calls by which messages cross it."""
 
     drive: Drive
     criteria: Rule = {}
@@ -298,7 +298,7 @@ PLACES: Final[Mapping[FaultPoint, Place]] = {
 
 
 class Repeated(msgspec.Struct, frozen=True):
-    """What the strikes of a rule kept and cost."""
+    """The bytes and steps that the strikes of a rule cost."""
 
     sent_bytes: int
     kept_bytes: int
@@ -308,7 +308,7 @@ class Repeated(msgspec.Struct, frozen=True):
 
 
 def _waits(action: Action) -> bool:
-    """Whether a struck crossing waits for longer than the test."""
+    """Whether the action makes a message wait for longer than the test."""
     return isinstance(action, Hold | Reorder) or action in (Stall(), Delay(delay_ms=86_400_000))
 
 
@@ -319,7 +319,7 @@ async def _kept() -> int:
 
 
 async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
-    """Do a step so many times."""
+    """Cross the fault point ``count`` times, and measure."""
     numbers = itertools.count()
 
     async def cross(times: int) -> None:
@@ -346,7 +346,7 @@ async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
 
 
 def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
-    """What it keeps and costs that an action strikes so many crossings of a point."""
+    """The bytes and steps that an action costs when it strikes many messages at a fault point."""
     place = PLACES[point]
 
     async def story(broker: Struck) -> Repeated:
@@ -367,7 +367,7 @@ def strike(point: FaultPoint, action: Action, count: int) -> Repeated:
 
 
 def act(action: Action, count: int) -> Repeated:
-    """What it keeps and costs that an action on the cluster is done so many times."""
+    """The bytes and steps that an action on the cluster costs when it is done many times."""
 
     async def story(broker: Struck) -> Repeated:
         return await _repeat(broker, lambda struck, number: _act(struck, number, action), count)
@@ -376,7 +376,7 @@ def act(action: Action, count: int) -> Repeated:
 
 
 def repeat_rules(step_name: str, count: int) -> Repeated:
-    """What it keeps and costs that a step with rules is done so many times."""
+    """The bytes and steps that a step with rules costs when it is done many times."""
 
     async def story(broker: Struck) -> Repeated:
         repeated = await _repeat(broker, RULE_STEPS[step_name], count)
@@ -488,7 +488,7 @@ async def _wait_in_vain(broker: Struck, number: int) -> None:
 
 
 async def _stall_another(broker: Struck, number: int) -> None:
-    """One more connection is stalled, besides all those that stay so, and goes on by itself."""
+    """Stall one more connection for a limited time; all earlier ones stay stalled."""
     injector = broker.cluster.sim.injector
     if number == 0:
         await _call(injector.arm, _rule("stall", Stall(stall_ms=5), api="ApiVersions"))

@@ -49,7 +49,7 @@ COMMITTED: Final = {
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the story showed."""
+    """The observations of the story that two runs have to share."""
 
     read: dict[int, list[str]]
     idle_ms: int
@@ -126,7 +126,7 @@ async def _transact(
     opened: list[asyncio.Event],
     index: int,
 ) -> bool:
-    """One transaction over all partitions; ends only once the others are open too."""
+    """Run a transaction over all partitions; end it once the other transactions are open, too."""
     async with producer.transaction():
         for record in range(2):
             for partition in range(PARTITIONS):
@@ -142,7 +142,7 @@ async def _transact(
 
 
 async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[int]]]:
-    """What is committed, by partition, sorted, as two transactions interleave; and its stamps."""
+    """The committed values by partition, sorted, and their timestamps."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         client_id="reader",
@@ -226,7 +226,7 @@ async def _commit_and_abort(client: Cluster, transactional_id: str) -> None:
 
 
 def told(seed: int) -> Outcome:
-    """aiokafka's story, with a shorter idle time."""
+    """Run the story of aiokafka with a shorter idle time."""
     return run_cluster(
         partial(two_transactions_and_an_idle_hour, idle_s=IDLE_S),
         seed=seed,
@@ -250,7 +250,9 @@ def own_trace_hashes(seed: int) -> list[str]:
 
 
 def main(whose: str, seed: int) -> None:
-    """Tell a story as a program; aiokafka's in a process that arranges itself."""
+    """Run a story as a program; aiokafka's story runs in a process that restarts itself
+    reproducibly.
+    """
     if whose == "own":
         set_up_logs(level="error")
         sys.stdout.write(" ".join(own_trace_hashes(seed)))

@@ -99,7 +99,7 @@ def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
 
 
 def batches(*stamps: int, base: int = 100) -> list[bytes]:
-    """One record each, of 100 bytes and more."""
+    """Batches of one record, each of at least 100 bytes."""
     return [
         assign(
             build_batch([Record(key=b"k", value=b"v" * 30)], timestamp_ms=stamp),
@@ -267,7 +267,7 @@ def test_an_offset_of_no_partition_is_refused() -> None:
 
 
 def test_a_file_that_was_made_and_not_filled_notes_nothing() -> None:
-    """LogCleaner makes its checkpoint before it has cleaned anything."""
+    """LogCleaner creates its checkpoint file before it has cleaned anything."""
     assert checkpoints.decode_offsets("", error_prefix="f") == {}
     assert checkpoints.decode_leader_epochs("", error_prefix="f") == ()
 

@@ -218,7 +218,7 @@ META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5)
 
 
 def file_texts(*logs: LogDriver) -> dict[str, str]:
-    """The files of the directory itself."""
+    """The files that lie directly in the log directory, by name."""
     replicas = [ReplicaCut.of_log(log.log, topic_id=uuid.UUID(int=9)) for log in logs]
     return {
         file.path: b"".join(file.parts).decode()
@@ -285,7 +285,7 @@ TOPIC_ID = uuid.UUID(int=7)
 
 @pytest.fixture
 def log() -> PartitionLog:
-    """Several segments; the last transaction is open."""
+    """A log of several segments whose last transaction is open."""
     driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=400, index_interval_bytes=100))
     for number in range(8):
         driver.txn(2 * number, count=2)
@@ -418,13 +418,13 @@ class Elsewhere:
         self.is_closed = False
 
     def read_into(self, view: memoryview, position: int) -> int:
-        """Two of them."""
+        """Read two bytes at most."""
         part = self._data[position : position + min(len(view), 2)]
         view[: len(part)] = part
         return len(part)
 
     def close(self) -> None:
-        """Noted."""
+        """Note that the file was closed."""
         self.is_closed = True
 
 

@@ -11,7 +11,7 @@ from txnsim.wire.batch import Record, build_batch
 
 
 def file(folder: Path, file_name: str, *, offsets: range | None = None) -> None:
-    """A file; with batches of one record where it is a log."""
+    """Write a file; a log gets a batch of one record at each of the offsets."""
     data = b"".join(
         build_batch([Record(value=b"v")], timestamp_ms=0, base_offset=offset)
         for offset in offsets or ()
@@ -76,7 +76,7 @@ def test_an_empty_compacted_segment_covers_nothing(folder: Path) -> None:
 
 
 def test_what_was_swapped_behind_a_half_cleaned_one_does_not_count(folder: Path) -> None:
-    """It is of a segment that was being split (KAFKA-6264)."""
+    """The swap file belongs to a segment that was being split (KAFKA-6264)."""
     file(folder, name(20, ".log.swap"), offsets=range(20, 40))
     file(folder, name(20, ".log.cleaned"))
     files = replica_files(folder)

@@ -107,7 +107,7 @@ def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
 def test_what_lies_below_the_recovery_point_is_not_looked_at(
     folder: Path, driver: LogDriver
 ) -> None:
-    """A broker doesn't, either: a reader would find it."""
+    """A broker does not look at such segments either; a reader would find the damage."""
     first_file = logs(folder)[0]
     file_bytes = bytearray(first_file.read_bytes())
     file_bytes[-1] ^= 0xFF

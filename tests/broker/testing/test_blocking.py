@@ -63,7 +63,6 @@ def test_a_twin_has_every_coroutine_of_its_model(twin: type[Any]) -> None:
 def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
     make: Callable[[SimulatedKafka], object],
 ) -> None:
-    """In pytest it was 66 lines of library."""
     mistakes = (WrongValueError, UnknownRuleError, ConfigError)
     with SimulatedKafka(brokers=1) as kafka, pytest.raises(mistakes) as failed:
         make(kafka)

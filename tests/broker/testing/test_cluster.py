@@ -524,7 +524,7 @@ def test_what_only_a_simulator_has_skips_with_the_reason(
 
 
 def call(reached: Callable[[], object]) -> None:
-    """What is a method is skipped when it is called, anything else when it is looked at."""
+    """A method is skipped when the test calls it, any other attribute when the test reads it."""
     reached()
 
 

@@ -141,7 +141,7 @@ def test_what_kubernetes_says_of_a_service_of_that_name_is_not_meant_for_us() ->
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have taken the process's place."""
+    """The commands that ``execv`` gets, which replaces no process here."""
     commands: list[list[str]] = []
     monkeypatch.setattr(container.os, "execv", lambda _path, command: commands.append(command))
     monkeypatch.setattr(container.os, "environ", {})

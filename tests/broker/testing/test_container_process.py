@@ -32,7 +32,7 @@ READY_SECONDS = 90
 
 
 def scratch(directory: Path, **variables: str) -> dict[str, str]:
-    """Nothing of ours but what makes this checkout importable."""
+    """Environment variables that make this checkout importable, and ``variables``."""
     return {"PYTHONPATH": str(ROOT), "HOME": str(directory), "TMPDIR": str(directory), **variables}
 
 
@@ -40,7 +40,7 @@ def scratch(directory: Path, **variables: str) -> dict[str, str]:
 def running(
     directory: Path, variables: Mapping[str, str], *command: str
 ) -> Iterator[tuple[dict[str, object], subprocess.Popen[bytes]]]:
-    """The process, and what its ready file says; what it prints is in ``output``."""
+    """Start the process; yield it with its ready file's content. Its output is in ``output``."""
     ready, output = directory / "ready.json", directory / "output"
     environment = scratch(directory, TXNSIM_READY_FILE=str(ready), **variables)
     with output.open("wb") as log:

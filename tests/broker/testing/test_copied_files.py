@@ -138,7 +138,7 @@ FILES: Mapping[str, tuple[Mapping[str, str], frozenset[str]]] = {
 def of_variables(
     variables: Mapping[str, str], directory: Path
 ) -> tuple[ContainerCommand, Configuration]:
-    """What the container starts with."""
+    """The command and configuration with which the container starts."""
     start = command_of_environment(variables)
     file = directory / "server.properties"
     file.write_text(start.properties, "latin-1")
@@ -214,7 +214,7 @@ def test_names_of_plugins_have_a_reason_of_their_own(tmp_path: Path) -> None:
 
 
 def test_one_broker_tells_clients_the_port_that_is_advertised(tmp_path: Path) -> None:
-    """``9092:9094`` of a compose file: clients come through somebody who translates ports."""
+    """With ``9092:9094`` in a compose file, Docker translates the ports of clients."""
     variables = {
         **BITNAMI,
         "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:19092,EXTERNAL://localhost:9092",

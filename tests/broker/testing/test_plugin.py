@@ -174,7 +174,7 @@ def test_what_is_no_option_is_refused(name: str, value: Any, complaint: str) -> 
 
 
 class Item:
-    """As much of a test as options are read from."""
+    """The part of a pytest item from which options are read."""
 
     def __init__(self, *markers: pytest.Mark) -> None:
         self._markers = markers
@@ -209,7 +209,7 @@ def test_a_marker_takes_no_positions() -> None:
 
 
 def item_of(**options: Any) -> Any:
-    """A test as pytest describes it, called with options."""
+    """A stand-in for a test of pytest that was called with ``options``."""
     config = SimpleNamespace(
         invocation_params=SimpleNamespace(dir=Path("/project")),
         getoption=lambda name, default=None: options.get(name, default),

@@ -17,7 +17,7 @@ SCENARIO, READER, COORDINATOR, LOG, BROKER, FAULT = range(len(NODES))
 
 
 class Script:
-    """A trace in the making."""
+    """Collects the events of a trace."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

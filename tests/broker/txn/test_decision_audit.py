@@ -212,7 +212,7 @@ def test_a_lost_and_a_repeated_marker_leave_a_doubt() -> None:
 
 
 class History(NamedTuple):
-    """Decisions and markers as brokers wrote them."""
+    """Decisions of coordinators, and the markers of the partitions' logs."""
 
     decisions: list[AuditedDecision]
     markers: list[AuditedMarker]
@@ -250,7 +250,7 @@ def healthy_histories(draw: st.DrawFn, max_skew_ms: int) -> History:
 @settings(max_examples=300)
 @given(healthy_histories(SKEW_MS))
 def test_no_alarm_without_a_fault(history: History) -> None:
-    """Whatever the clocks do within a second: at most they make it unknown."""
+    """Clocks that differ by up to a second can make a verdict unknown, but never an alarm."""
     states = {verdict.state for verdict in audited(*history)}
     assert states <= {AuditState.AGREES, AuditState.UNKNOWN}
 

@@ -335,7 +335,7 @@ def test_a_key_that_is_cut_off_is_corruption() -> None:
 
 @given(st.data())
 def test_the_short_way_reads_what_the_long_way_reads(data: st.DataObject) -> None:
-    """Also of damaged values: the same record, or the same words about it."""
+    """This holds also for damaged values: both give the same record or the same error text."""
     record = data.draw(st.sampled_from([EMPTY, OVERFLOW, ONE_TOPIC]))
     record_value = bytearray(
         encode_value(record, finalized_version=TV_1, release_rules=LATEST_RULES)

@@ -75,7 +75,7 @@ def outcome_as_cell(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
 
 
 def rule_of(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
-    """The row of docs/rules.md that it names."""
+    """The rule id of docs/rules.md that an outcome names."""
     assert not isinstance(outcome, NeedsProducerId)
     return outcome.rule
 
@@ -160,7 +160,7 @@ CompleteAbort  | invalid_txn_state           | invalid_txn_state       | Prepare
 
 
 def ends_of(state: str) -> list[Any]:
-    """Commit, its retry, abort, its retry, all decided in that state."""
+    """The decisions on a commit, its retry, an abort and its retry in a state."""
     txn = None if state == "absent" else entry(STATES[state])
     return [
         decide_end_txn(
@@ -426,7 +426,7 @@ def decide(
     *,
     transaction_version: TransactionVersion = TransactionVersion.TV_2,
 ) -> tuple[InitDecision | Rejection, bool]:
-    """The outcome, and whether it took a producer id."""
+    """Decide an InitProducerId; return the outcome, and whether it used up a producer id."""
     outcome = decide_init_producer_id(
         txn,
         command,
@@ -662,7 +662,7 @@ def entry_in_state(state: str, pending: str, pid: str, epoch: str) -> TxnMetadat
 def test_a_pending_change_is_seen_before_or_behind_the_identity(
     pending_first: bool, rule: str
 ) -> None:
-    """KAFKA-18660: an overflow is about to change the identity."""
+    """The pending change is that of an epoch overflow (KAFKA-18660)."""
     outcome = decide_add_partitions(
         entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT),
         AddPartitions(

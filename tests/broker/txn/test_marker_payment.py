@@ -37,7 +37,7 @@ START_MS: Final = 1_000_000
 
 
 class Txn(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction of the producer."""
+    """A step of a drawn history: the producer runs a transaction."""
 
     is_commit: bool
     is_here: bool = True
@@ -52,20 +52,20 @@ class Txn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stray(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of no transaction, at the producer's epoch."""
+    """A step of a drawn history: the producer writes a record outside of transactions."""
 
     pause_ms: int = 60_000
 
 
 class OperatorAbort(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator ends what is open, a minute later: no decision stands behind this marker."""
+    """A step of a drawn history: an operator's marker, without a decision, ends a transaction."""
 
 
 Step = Txn | Stray | OperatorAbort
 
 
 class History:
-    """What the steps leave: two logs, and the truth."""
+    """The logs of the coordinator and of the partition after all steps, and the true outcomes."""
 
     def __init__(
         self, steps: list[Step], *, is_v2: bool, skew_ms: int, backdated_ms: int = 0
@@ -363,7 +363,7 @@ def due(*log: CoordinatorRecord, skew_ms: int = SKEW_MS) -> DueDecisions:
 def markers_after(
     after_ms: int, *, epoch: int = 3, whole_since_ms: int = BEFORE_ALL_MARKERS_MS
 ) -> PartitionMarkers:
-    """A COMMIT marker that is stamped so long after the decision."""
+    """A COMMIT marker whose timestamp is ``after_ms`` after the decision."""
     marker = PartitionMarker(
         offset=8, producer_epoch=epoch, is_commit=True, timestamp_ms=START_MS + after_ms
     )
@@ -405,7 +405,7 @@ def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
-    """Of two decisions a minute apart each has its own marker."""
+    """Each of two decisions, which are a minute apart, has its own marker."""
     both = due(decision(at_ms=START_MS - 60_000), decision())
     assert (
         both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID

@@ -44,7 +44,7 @@ def owe_and_route(
     partitions: frozenset[TopicPartition] = ALL,
     leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
 ) -> frozenset[TopicPartition]:
-    """Owe and route in one go; what is gone."""
+    """Add a debt and route it; return the partitions that no longer exist."""
     queue.add_debt(owed, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
     for marker_debt, waiting in queue.take_waiting():
@@ -341,5 +341,5 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
 
 
 def debt_of_other() -> Debt:
-    """Of an older life of the same id: its markers count for nothing."""
+    """A debt of an earlier entry of the same id, whose markers don't count any more."""
     return debt(epoch=2)

@@ -413,7 +413,7 @@ def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_from_a_future_epoch(committed: bool) -> None:
-    """KAFKA-9600: up to 2.5 only an older epoch was refused before the end was logged."""
+    """Up to 2.5 only an older epoch is refused before the end is logged (KAFKA-9600)."""
     txn = entry(ONGOING, partitions=frozenset({FOO_0}))
     command = EndTxn(
         transactional_id=TID,

@@ -295,7 +295,7 @@ def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
 
 
 def test_a_lost_fence_is_remembered() -> None:
-    """Whatever could not be written after it."""
+    """A later record that could not be written does not clear ``has_failed_epoch_fence``."""
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
     ended = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
     fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))

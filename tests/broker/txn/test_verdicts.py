@@ -231,7 +231,7 @@ def test_a_listing_goes_by_the_committed_state() -> None:
 
 
 def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> None:
-    """A match may take as long as a pattern of a stranger makes it."""
+    """A match can be slow, because the pattern comes from any client."""
     names_asked: list[str] = []
 
     def may_describe(name: str) -> bool:

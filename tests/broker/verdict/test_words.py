@@ -80,7 +80,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
 
 @pytest.mark.parametrize("is_two_phase", [False, True])
 def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
-    """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
+    """The application is gone, and a checkpoint of Flink may count the records as committed."""
     lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
     advice = standing_sentences(standing(Cause.ALIVE, lingering))[2]
     words_before_command, _, command = advice.partition(DISCARD_WARNING)
@@ -164,7 +164,7 @@ def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
 def test_a_command_ends_its_sentence_and_names_what_was_meant(
     status: OpenTxnStatus, tmp_path: Path
 ) -> None:
-    """Whoever pastes the line, with all that stands behind the command, runs the command."""
+    """The line can be pasted as it is into a shell, with the remark behind the command."""
     lines, expected = [], []
     for name in HOSTILE_NAMES:
         blocking_txn = msgspec.structs.replace(holder(status), transactional_id=name)
@@ -224,7 +224,7 @@ def test_a_coordinator_is_told_in_a_sentence(
 
 
 def test_a_transaction_that_was_committed_is_not_ended_with_kafkas_own_tool() -> None:
-    """It writes ABORT alone."""
+    """Kafka's own tool writes ABORT markers only."""
     committed = words.real_kafka_advice(PARTITION, 1, is_commit=True)
     assert committed.end_command is None
     assert "its records would be lost" in committed.end

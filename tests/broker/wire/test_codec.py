@@ -487,7 +487,6 @@ def test_a_large_message_is_read_with_breaks() -> None:
 def test_large_records_of_a_request_are_a_view_of_its_frame(
     bytes_over: int, version: int, *, has_steps: bool
 ) -> None:
-    """A copy of the largest frame took 50 ms and as much memory again."""
     records = bytes(COPIED_RECORDS_MAX + bytes_over)
     key = {"topic_id": UUID(int=7)} if version == 13 else {"name": "t"}
     partition_fields = {"index": 0, "records": records}

@@ -23,13 +23,13 @@ def marker(*, committed: bool = True, **changes: int) -> bytes:
 
 
 def control(key: bytes | None, record_value: bytes | None) -> bytes:
-    """A control batch with any record in it."""
+    """A control batch of one record with this key and value."""
     plain = build_batch([Record(key=key, value=record_value)], timestamp_ms=0)
     return holding(plain[61:], records_count=1)
 
 
 def holding(records: bytes, *, records_count: int) -> bytes:
-    """A control batch with these bytes behind its header."""
+    """A control batch that has these bytes as its records."""
     return pack_batch(
         records,
         base_offset=100,

@@ -135,7 +135,7 @@ def test_an_offset_has_at_most_five_bytes(length: int, is_whole: bool) -> None:
 
 
 def with_headers(*counts: int) -> bytes:
-    """Records with so many headers each."""
+    """The records of a batch, with ``headers`` headers each."""
     records = [
         Record(value=b"v", headers=(("h", b"x"), ("", None)) * (count // 2), timestamp_ms=stamp_ms)
         for stamp_ms, count in enumerate(counts)

@@ -119,7 +119,7 @@ def test_records_come_back_as_they_were_built(
 @pytest.mark.slow
 @given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
-    """kio's reader, but for the timestamps, which it cuts to seconds."""
+    """The independent reader is kio, without timestamps, which it rounds down to seconds."""
     built = build_batch(records, timestamp_ms=5, producer_id=9, producer_epoch=2, base_sequence=4)
     independent_batch, size_bytes = read_batch(built, 0)
     assert size_bytes == len(built)
@@ -294,7 +294,7 @@ def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
 def test_records_are_shared_out_in_order_over_batches_that_are_full(
     sizes: list[int], limit: int
 ) -> None:
-    """As MemoryRecordsBuilder has room: none above the limit but for one record alone."""
+    """No batch exceeds the limit, unless it has only one record (MemoryRecordsBuilder)."""
 
     def encode(size: int, offset_delta: int) -> bytes:
         return encode_record(

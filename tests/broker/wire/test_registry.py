@@ -111,7 +111,7 @@ def test_size_is_refused_before_anything_is_stored_for_it() -> None:
 
 @pytest.mark.parametrize("chunk", [1000, 1024])
 def test_large_frame_in_small_chunks_is_joined_once(chunk: int) -> None:
-    """Each chunk is looked at once; joining at every chunk would take minutes here."""
+    """Joining the frame at every chunk would take minutes."""
     payload = bytes(32 << 20)
     frame_bytes = frame_of(payload)
     reader = FrameReader(len(payload))
@@ -258,7 +258,7 @@ KINDS: list[tuple[int, type[Filters]]] = [(66, TransactionFilters), (16, GroupFi
 
 
 def set_all(filters_class: type[Filters]) -> Filters:
-    """Each filter with a value that lets not all pass."""
+    """All filters, each with a value that filters something out."""
     off = filters_class()
     values = {field_name: getattr(off, field_name) for field_name in filters_class.NAMES}
     return filters_class(

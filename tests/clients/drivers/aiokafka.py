@@ -137,7 +137,7 @@ class Driver:
         return self.is_fenced(error)
 
     def is_left_behind(self, error: Exception) -> bool:
-        """See ``base.Driver``. It can't be: no generation is sent."""
+        """See ``base.Driver``. Always False: the library sends no generation."""
         return False
 
     def login_error(self) -> Exception | None:
@@ -308,14 +308,14 @@ class DriverMember(ManagedResource):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Lets partitions go only between turns."""
+    """Lets the group revoke partitions only between two turns of the member."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self.is_waiting = False
 
     async def end_turn(self) -> None:
-        """Partitions may go."""
+        """Allow the group to revoke partitions."""
         if self.turn.locked():
             self.turn.release()
 
@@ -326,7 +326,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
             self.is_waiting = False
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]

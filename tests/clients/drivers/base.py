@@ -56,7 +56,7 @@ MEMBER_SETTINGS: Final = {
 def producer_settings(
     transactional_id: str | None, timeout_ms: int, compression: str, *, idempotent: bool
 ) -> dict[str, Any]:
-    """Settings of a producer, by the names of these two."""
+    """Settings of a producer, by the names that kafka-python and aiokafka use."""
     return {
         "acks": "all",
         "enable_idempotence": idempotent,
@@ -68,7 +68,7 @@ def producer_settings(
 
 
 def consumed_record(record: Any) -> ConsumedRecord:
-    """A record, as these two hand it over."""
+    """The library's record as a ``ConsumedRecord``."""
     headers = tuple(record.headers)
     return ConsumedRecord(
         record.partition, record.offset, record.key, record.value, headers, record.timestamp
@@ -111,13 +111,13 @@ class DriverMember(AbstractContextManager["DriverMember"], Protocol):
     topic: str
 
     def poll(self, record_count: int) -> list[ConsumedRecord]:
-        """So many records at most; none if there are none for ``POLL_MS``."""
+        """At most ``record_count`` records; none if none come within ``POLL_MS``."""
 
     def metadata(self) -> Any:
         """What the library calls the group's metadata: which generation this is."""
 
     def assigned_partitions(self) -> set[int]:
-        """The partitions that are its own now."""
+        """The partitions that the member owns now."""
 
     def is_asked_to_yield(self) -> bool:
         """The group waits for it to give partitions up. Always false where the library tells it
@@ -125,7 +125,7 @@ class DriverMember(AbstractContextManager["DriverMember"], Protocol):
         """
 
     def end_turn(self) -> None:
-        """What was polled last is done with: partitions may be taken away."""
+        """Note that the last poll is handled, so that the group may revoke partitions."""
 
     def rewind(self) -> None:
         """Go on where the group's positions are."""
@@ -152,7 +152,7 @@ class Driver(Protocol):
 
     @property
     def mechanisms(self) -> Sequence[str]:
-        """Those of SASL that the library knows, of ``logins.USERS``."""
+        """The SASL mechanisms of ``logins.USERS`` that the library knows."""
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic with a replica on each broker, three at most."""
@@ -182,7 +182,7 @@ class Driver(Protocol):
         """
 
     def is_fenced(self, error: Exception) -> bool:
-        """This is how the library says that a newer producer has taken over."""
+        """Whether the error says that a newer producer has taken over."""
 
     def is_old_epoch(self, error: Exception) -> bool:
         """This is how it says that a broker took no records from it for that reason."""
@@ -191,10 +191,10 @@ class Driver(Protocol):
         """This is how it says that the group has moved on, and positions were not taken."""
 
     def login_error(self) -> Exception | None:
-        """What it tells an application that can't log in; None if it says nothing."""
+        """The error that the library gives an application that can't log in; None without one."""
 
     def is_login_refused(self, error: Exception | None) -> bool:
-        """This is how it says that the password is wrong."""
+        """Whether the error says that the password is wrong."""
 
     def is_topic_exists(self, error: Exception) -> bool:
-        """This is how it says that there is such a topic already."""
+        """Whether the error says that the topic exists already."""

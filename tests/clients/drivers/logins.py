@@ -24,7 +24,7 @@ TLS_USER: Final = "tls-user"
 
 
 class Login(NamedTuple):
-    """One way in."""
+    """A login at the demo's listeners: a mechanism with credentials, or a certificate."""
 
     directory: Path
     """Where the demo keeps its files."""
@@ -40,7 +40,7 @@ class Login(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Whom to trust."""
+        """Path of the certificate authority's certificate."""
         return str(self.directory / "ca.pem")
 
     @property
@@ -54,7 +54,7 @@ class Login(NamedTuple):
         return str(self.directory / f"{self.user}.key")
 
     def context(self) -> ssl.SSLContext:
-        """For libraries that want Python's own."""
+        """The TLS context for libraries that take Python's own."""
         context = ssl.create_default_context(cafile=self.authority)
         if self.mechanism is None:
             context.load_cert_chain(self.certificate, self.key)
@@ -67,19 +67,19 @@ class Login(NamedTuple):
 
 
 def by_password(directory: Path, mechanism: str, user: str | None = None) -> Login:
-    """As one of the demo's users."""
+    """The login of one of the demo's users by password."""
     user_name = user or USERS[mechanism]
     return Login(directory, mechanism, user_name, f"{user_name}-secret")
 
 
 def by_certificate(directory: Path) -> Login:
-    """As the demo's owner of a certificate."""
+    """The login of the demo's owner of a client certificate."""
     return Login(directory, None, TLS_USER, "")
 
 
 @contextmanager
 def capture_log(library: str) -> Iterator[list[str]]:
-    """What a library logs meanwhile: some tell there alone why they can't connect."""
+    """The library's log lines during the block; some libraries name a refusal only there."""
     lines: list[str] = []
 
     class LineHandler(logging.Handler):

@@ -37,7 +37,7 @@ _QUORUM_COLUMNS: Final = (
 
 
 def features(shop: Shop) -> None:
-    """Levels as they are; changes are only tried, as others share the cluster."""
+    """kafka-features: levels are described, and changes only tried, as others share the cluster."""
     tool = "kafka-features"
     description = shop.tools.ask(tool, "describe")
     transaction_version = shop.transaction_version
@@ -77,7 +77,7 @@ def features(shop: Shop) -> None:
 
 
 def _levels(description: str) -> list[str]:
-    """Without the epoch, which is the metadata log's offset."""
+    """The lines of features without their epoch, which is the metadata log's offset."""
     return [line.partition("Epoch:")[0] for line in description.splitlines()]
 
 
@@ -174,7 +174,7 @@ def client_metrics(shop: Shop) -> None:
 
 
 def delegation_tokens(shop: Shop) -> None:
-    """kafka-delegation-tokens: refused to who has not logged in."""
+    """kafka-delegation-tokens: refused for a client that is not logged in."""
     no_login = ("--command-config", shop.file("nothing.properties", ""))
     for action in (("--create", "--max-life-time-period", "-1"), ("--describe",)):
         expect_refusal(

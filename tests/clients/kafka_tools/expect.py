@@ -27,23 +27,23 @@ Answer = TypeVar("Answer")
 
 
 class Unexpected(Exception):
-    """A tool answered something else."""
+    """A tool's output differs from the expected output."""
 
 
 def require(subject: str, holds: object) -> None:
-    """Raise ``Unexpected`` unless it holds."""
+    """Raise ``Unexpected`` unless ``holds`` is true."""
     if not holds:
         raise Unexpected(f"{subject}: does not hold")
 
 
 def expect(subject: str, actual: object, expected: object) -> None:
-    """Raise ``Unexpected`` unless both are the same."""
+    """Raise ``Unexpected`` unless the actual value is the expected one."""
     if actual != expected:
         raise Unexpected(f"{subject}: expected {expected!r}, found {actual!r}")
 
 
 def expect_output(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
-    """That the tool ended with this status and printed this to stdout, and nothing else."""
+    """Raise ``Unexpected`` unless the tool ended with this status and printed exactly this text."""
     if result.code != code:
         raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
     if not re.fullmatch(_pattern(template), lean(result.stdout)):
@@ -52,7 +52,7 @@ def expect_output(result: ToolResult, template: str, *, code: int = 0) -> ToolRe
 
 
 def expect_refusal(result: ToolResult, template: str) -> None:
-    """That the tool failed, and that its output has this line, a template, somewhere."""
+    """Raise ``Unexpected`` unless the tool failed and its output has a line like this template."""
     expect("exit status", result.code, 1)
     output = lean(result.stdout + result.stderr)
     if not any(re.search(_pattern(template), printed_line) for printed_line in output.splitlines()):

@@ -56,7 +56,7 @@ org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not e
 
 
 def _reset(shop: Shop, topic: str, group: str) -> None:
-    """Each way of saying where to; shifts beyond an end stop there."""
+    """Reset positions in each way; a shift beyond an end of the log stops there."""
     header = "GROUP TOPIC PARTITION NEW-OFFSET\n"
     reset = ("--reset-offsets", "--group", group, "--topic", topic)
     for options, position in (
@@ -84,7 +84,7 @@ def _reset(shop: Shop, topic: str, group: str) -> None:
 
 
 def groups(shop: Shop) -> None:
-    """kafka-groups tells the protocol of each group; both protocols."""
+    """kafka-groups tells the protocol of each group, classic or consumer."""
     topic = shop.new_topic("of-groups")
     for protocol, kind in _PROTOCOLS:
         group = shop.unique_name(f"listed-{protocol}")
@@ -125,7 +125,7 @@ def streams_reset(shop: Shop) -> None:
 
 
 def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
-    """Three of four records, so that a lag is left."""
+    """Consume three of four records, so that a lag is left."""
     shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
     consumed = shop.tools.ask(
         "kafka-console-consumer",

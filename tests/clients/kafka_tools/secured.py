@@ -27,7 +27,7 @@ _TLS: Final = "TXNSIM_TLS_BOOTSTRAP"
 
 
 def sasl(shop: Shop) -> None:
-    """Transactions, and what they left, through each mechanism; a wrong password is refused."""
+    """Write and read transactions through each mechanism; a wrong password is refused."""
     for mechanism, user in _USERS.items():
         config = _config(shop, user, mechanism)
         _transact(shop, _SASL, config, f"sasl-{mechanism.lower()}")

@@ -50,7 +50,7 @@ class Shop:
         return str(path)
 
     def new_topic(self, stem: str, *, partitions: int = 1) -> str:
-        """A topic whose every partition has a leader; each has one replica."""
+        """Create a topic of one replica per partition, and wait for its leaders."""
         topic = self.unique_name(stem)
         create = ("--create", "--topic", topic, "--partitions", str(partitions))
         expect_output(

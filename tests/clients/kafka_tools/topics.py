@@ -263,7 +263,7 @@ def log_dirs(shop: Shop) -> None:
 
 
 def leader_election(shop: Shop) -> None:
-    """Nothing to do for healthy partitions; an unknown one is told of."""
+    """An election of healthy partitions changes nothing; an unknown partition gets an error."""
     topic, tool = shop.new_topic("elected"), "kafka-leader-election"
     for kind in ("preferred", "unclean"):
         options = ("--election-type", kind, "--topic", topic, "--partition", "0")

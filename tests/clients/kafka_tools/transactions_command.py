@@ -78,7 +78,7 @@ class Partition(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """What the checks work on."""
+    """The cluster and its transactions that the checks look at."""
 
     tools: Tools
     hanging: Sequence[Partition]

@@ -63,7 +63,7 @@ class Bench:
         self._stack.__exit__(exception_class, error, trace)
 
     def environment(self, transaction_version: int, checks: Collection[str]) -> dict[str, str]:
-        """What tells a program where the cluster of this level is."""
+        """Environment variables with the addresses of the cluster of this level."""
         with self._lock:
             environment = {
                 "TXNSIM_BOOTSTRAP": self._plain(transaction_version),
@@ -74,7 +74,7 @@ class Bench:
             return environment
 
     def complaints(self) -> Mapping[str, str]:
-        """What a server printed that it must never print, by the server's name."""
+        """Forbidden output of each server, such as tracebacks, by the server's name."""
         return {}
 
     def _plain(self, transaction_version: int) -> str:
@@ -177,7 +177,7 @@ class ApacheBench(Bench):
 
 
 class GivenBench(Bench):
-    """A cluster that somebody else has started."""
+    """A cluster that was started elsewhere."""
 
     unsupported_checks = SECURED
 

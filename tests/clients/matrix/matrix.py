@@ -34,7 +34,7 @@ TAIL_LINES: Final = 60
 
 
 class Matrix:
-    """One run: who is asked where, and what has been heard."""
+    """One run: the questions to each client, and the results so far."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench

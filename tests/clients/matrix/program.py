@@ -60,7 +60,7 @@ class Programs:
         return Output(lines, code, overrun.is_set())
 
     def stop(self) -> None:
-        """Stop them all, and start no more."""
+        """Stop all programs, and start no more."""
         with self._lock:
             self._stopped = True
             for process in self._running:
@@ -88,6 +88,6 @@ class Programs:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """With its whole session; what is over already can't be stopped any more."""
+    """Kill a program with its whole session; ignore a program that has ended."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)

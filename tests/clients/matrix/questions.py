@@ -15,7 +15,7 @@ SECURED: Final = frozenset({"sasl", "tls", "kafka-acls", "platformatic-sasl", "p
 
 
 class Question(NamedTuple):
-    """What one program is asked in one go."""
+    """The checks that one run of a client program makes at one level."""
 
     client: Client
     level: int
@@ -23,12 +23,12 @@ class Question(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Client and level, such as ``aiokafka@2``, for people."""
         return f"{self.client.name}@{self.level}"
 
 
 class Limit(NamedTuple):
-    """What is not asked, because the library can't."""
+    """A check that is left out because the library can't pass it."""
 
     client: Client
     level: int

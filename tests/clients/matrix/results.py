@@ -22,7 +22,7 @@ Verdicts = Mapping[str, Mapping[int, CheckVerdict]]
 
 
 class StoredClient(NamedTuple):
-    """One client as it was found."""
+    """The stored verdicts of one client, with its version."""
 
     version: str
     language: str
@@ -30,7 +30,7 @@ class StoredClient(NamedTuple):
 
 
 def load(file: Path = FILE) -> dict[str, StoredClient]:
-    """By the client's name."""
+    """The stored results by the client's name."""
     if not file.exists():
         return {}
     return {
@@ -50,7 +50,7 @@ def load(file: Path = FILE) -> dict[str, StoredClient]:
 
 
 def save(stored: Mapping[str, StoredClient], file: Path = FILE) -> None:
-    """One line per check."""
+    """Write the results, one line for each check."""
     clients = []
     for client_name in sorted(stored):
         client = stored[client_name]
@@ -77,7 +77,7 @@ def rank(check: str) -> tuple[int, str]:
 def merge_results(
     stored: Mapping[str, StoredClient], clients: Sequence[Client], results: Iterable[Result]
 ) -> dict[str, StoredClient]:
-    """What is stored, with these clients as they are now; their limits come from the roster."""
+    """The stored results, with new results of these clients; limits come from the roster."""
     verdicts: dict[str, dict[str, dict[int, CheckVerdict]]] = {
         client.name: {} for client in clients
     }
@@ -100,7 +100,7 @@ def merge_results(
 
 
 def disagreements(stored: Mapping[str, StoredClient], roster: Sequence[Client]) -> list[str]:
-    """Where the file and the roster do not fit, or a check is not passed."""
+    """The checks that the file lacks, that the roster lacks, or that did not pass."""
     problems = [
         f"{name}: not in the roster" for name in stored.keys() - {client.name for client in roster}
     ]

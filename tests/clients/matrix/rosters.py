@@ -10,7 +10,7 @@ from tests.clients.matrix.client import Client
 
 
 def clients() -> Sequence[Client]:
-    """All of them, in order of language module and then as listed there."""
+    """All clients, module by module, in the order of each module's list."""
     all_clients: list[Client] = []
     for file in sorted(Path(__file__).with_name("roster").glob("*.py")):
         all_clients += importlib.import_module(f"tests.clients.matrix.roster.{file.stem}").CLIENTS

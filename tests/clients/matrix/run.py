@@ -145,7 +145,7 @@ def _builds(client: Client) -> bool:
 
 
 def _make_page() -> None:
-    """The page shows what has just been stored_results."""
+    """Write docs/clients.md and docs/README.md anew from the stored results."""
     pages = ("--page", "docs/clients.md", "--page", "docs/README.md")
     subprocess.run([str(PYTHON), "-m", "tests.docs", "--write", *pages], cwd=REPOSITORY, check=True)
 

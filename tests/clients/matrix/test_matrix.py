@@ -168,7 +168,7 @@ def test_names_in_the_roster_are_unique() -> None:
 
 
 def test_what_is_kept_is_every_check_of_the_roster_and_passed() -> None:
-    """Else: ``python -m tests.clients.matrix.run --client NAME --write``."""
+    """To correct the file: ``python -m tests.clients.matrix.run --client NAME --write``."""
     assert disagreements(load(), clients()) == []
 
 

@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 class Output(NamedTuple):
-    """All that a program has said."""
+    """All lines that a program has printed, each with its time."""
 
     lines: Sequence[Line]
     code: int
@@ -48,7 +48,7 @@ class Output(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One cell of the table."""
+    """The verdict on one check of one client at one level."""
 
     client: str
     version: str
@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
     @property
     def is_failure(self) -> bool:
-        """Counts against the whole run."""
+        """Whether the result makes the whole run fail."""
         return self.verdict in (CheckVerdict.FAILED, CheckVerdict.MISSING)
 
 
@@ -127,7 +127,7 @@ def result(
 
 
 def _fault(results: Sequence[Result], unknown_checks: Sequence[str], output: Output) -> str:
-    """Why the program can't be trusted; empty if it can."""
+    """The reason why a program's output can't be trusted; empty if it can."""
     if output.stopped:
         return ""  # the checks that it owes say so
     if unknown_checks:

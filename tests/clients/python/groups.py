@@ -33,7 +33,7 @@ class Pipeline:
         self.feed()
 
     def feed(self) -> None:
-        """More inputs, on all partitions."""
+        """Send more inputs, to all partitions of the source."""
         input_numbers = range(self.inputs, self.inputs + INPUTS)
         with self.driver.producer() as producer:
             producer.send(
@@ -49,7 +49,7 @@ class Pipeline:
         return self.driver.positions(self.group, self.source, PARTITIONS)
 
     def until_at_least(self, targets: Mapping[int, int]) -> None:
-        """Wait until the group has gone on so far, partition by partition."""
+        """Wait until the group's position on each partition has reached its target."""
 
         def is_so() -> bool:
             positions = self.positions()
@@ -58,7 +58,7 @@ class Pipeline:
         until(f"positions {targets}", is_so)
 
     def is_done(self) -> bool:
-        """The group is behind the last input."""
+        """Whether the group's positions are behind the last input."""
         return sum(self.positions()) == self.inputs
 
     def expect_each_input_once(self) -> None:
@@ -77,7 +77,7 @@ class Worker:
         self._producer = producer
 
     def take(self) -> list[ConsumedRecord]:
-        """Inputs, as soon as there are some."""
+        """Poll until inputs have come."""
         inputs: list[ConsumedRecord] = []
 
         def has_inputs() -> bool:
@@ -110,7 +110,7 @@ class Worker:
         self.member.end_turn()
 
     def step(self) -> int:
-        """One transaction, if there are inputs; how many it took, 0 if it was aborted."""
+        """Run a transaction, if there are inputs; return their number, or 0 if it was aborted."""
         inputs = self.member.poll(TAKE)
         if not inputs:
             return 0
@@ -139,7 +139,7 @@ def worker(pipeline: Pipeline, name: str, member: DriverMember | None = None) ->
 
 
 def transform(lab: Lab) -> None:
-    """One worker; a transaction of its is aborted and done again."""
+    """A worker aborts a transaction and does it again."""
     pipeline = Pipeline(lab.driver, lab.name)
     with worker(pipeline, "worker") as transformer:
         for _ in range(2):
@@ -217,7 +217,7 @@ def _until_moved(
 
 
 def until_shared(first_worker: Worker, second_worker: Worker) -> None:
-    """Each has some of the partitions. What is polled meanwhile is polled again later."""
+    """Wait until each worker has some partitions; records polled meanwhile come again later."""
 
     def is_shared() -> bool:
         first_worker.member.poll(1)

@@ -70,7 +70,7 @@ class Lab:
 
 
 def create_topic(driver: Driver, topic_name: str, partitions: int) -> None:
-    """Create it, and wait until every partition has a leader that clients can find."""
+    """Create a topic, and wait until every partition has a leader that clients can find."""
     driver.create_topic(topic_name, partitions)
     until(f"leaders of {topic_name}", lambda: len(driver.leaders(topic_name)) == partitions)
 
@@ -104,12 +104,12 @@ def values(records: Sequence[ConsumedRecord], *, partition: int | None = None) -
 
 
 def expect(subject: str, expected: object, actual: object) -> None:
-    """They are equal."""
+    """Raise AssertionError unless both values are equal."""
     assert actual == expected, f"{subject}: expected {_short(expected)}, found {_short(actual)}"
 
 
 def error_of(action: Callable[[], object]) -> Exception:
-    """What the library raises."""
+    """The exception that the library raises for the action."""
     try:
         action()
     except Exception as error:  # noqa: BLE001 - judged by who asks

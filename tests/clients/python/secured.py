@@ -20,7 +20,7 @@ def sasl(lab: Lab) -> None:
 
 
 def tls(lab: Lab) -> None:
-    """With a certificate of the client's own."""
+    """Run a transaction as a client with a certificate of its own."""
     login = by_certificate(lab.secured.directory)
     transact(type(lab.driver), lab.secured, login, lab.name)
 
@@ -45,7 +45,7 @@ def transact(library: type[Driver], secured: Secured, login: Login, name: str) -
 
 
 def refuse_password(library: type[Driver], secured: Secured) -> None:
-    """A wrong one, told by the library's own error."""
+    """The library reports a wrong password by its own error for it."""
     wrong_login = by_password(secured.directory, SCRAM)._replace(password="wrong")
     driver = library(secured.sasl, wrong_login)
     error = driver.login_error()

@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What all members together have done with the records."""
+    """Counts over all records and members: produced, delivered, delivered again, failed."""
 
     produced: int
     delivered: dict[str, int]
@@ -92,13 +92,13 @@ class Verdict(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Nothing is lost, nothing came twice without leave, and each library had its part."""
+        """Whether no record was lost or wrongly repeated, and each library got records."""
         worked = all(self.delivered.get(library) for library in LIBRARIES)
         return worked and not self.lost and not self.without_leave
 
 
 def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
-    """What the lines of all members say together."""
+    """Judge the lines that all members printed."""
     accepted_ns: dict[tuple[int, int], int] = {}
     for event in events:
         if event.kind == "acked":
@@ -159,12 +159,12 @@ class Members:
                 self.errors[name] += 1
 
     def accepted_records(self) -> set[tuple[int, int]]:
-        """Records whose acceptance was taken."""
+        """Records whose acceptance a broker has confirmed."""
         events = tuple(self.events)
         return {(event.partition, event.offset) for event in events if event.kind == "acked"}
 
     def stop(self) -> None:
-        """End them, each by its own process."""
+        """Stop each member's process."""
         for process in self._processes.values():
             assert process.stdin is not None
             process.stdin.write("\n")
@@ -179,7 +179,7 @@ class Members:
 
 
 class Feed:
-    """Writes numbered records, and knows where they are."""
+    """Produces numbered records, and keeps their partitions and offsets."""
 
     def __init__(self, bootstrap: str) -> None:
         self.produced: set[tuple[int, int]] = set()
@@ -213,7 +213,7 @@ class Feed:
         assert self._producer.flush(120) == 0
 
     def stop(self) -> None:
-        """Write no more; all that was written is where it says."""
+        """Stop producing; all records are at the acknowledged offsets."""
         self._over.set()
         self._thread.join()
 
@@ -275,7 +275,7 @@ def configure(bootstrap: str) -> None:
 
 
 def play(strikes: int, seed: int) -> Verdict:
-    """The whole story; each strike is told as it comes."""
+    """Play the whole story, and print each strike."""
     random_source = random.Random(seed)
     with cluster() as (server, control), ExitStack() as stack:
         members = Members(server.bootstrap)

@@ -13,7 +13,7 @@ SOURCES: Final = Path(__file__).parent / "java"
 
 
 def share_program(main_class: str) -> list[str]:
-    """Command line of one of them, without arguments."""
+    """Command line of a program of this folder, without the program's own arguments."""
     libs = kafka_libs()
     sources = sorted(SOURCES.glob("*.java"))
     classes = java_classes(sources, name="share", libs=libs, error=ForeignClientError)

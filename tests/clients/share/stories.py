@@ -45,7 +45,7 @@ _EVERYWHERE: Final[Mapping[str, str]] = {
 
 
 class Book(NamedTuple):
-    """Stories, and the brokers that they are told to."""
+    """A file of stories, and the properties of the brokers that play them."""
 
     file: str
     properties: Mapping[str, str] = {}
@@ -100,7 +100,7 @@ KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 
 
 def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
-    """What a cluster answers."""
+    """The answers of a cluster to the stories of a file."""
     completed = subprocess.run(
         [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
         capture_output=True,
@@ -116,7 +116,7 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
 
 
 def stored_answers(name: str) -> KafkaAnswers:
-    """What a real Kafka answered."""
+    """The stored answers of real brokers, by story."""
     stored: KafkaAnswers = {}
     path = HERE / f"{name}.tsv"
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -156,7 +156,7 @@ def differences(answers_now: StoryAnswers, answers: KafkaAnswers) -> dict[str, l
 
 @contextmanager
 def txnsim(book: Book) -> Iterator[str]:
-    """The simulator's address."""
+    """Start the simulator with the book's properties; its bootstrap address."""
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "server.properties"
         properties = {**_EVERYWHERE, **book.properties}
@@ -175,7 +175,7 @@ def txnsim(book: Book) -> Iterator[str]:
 
 
 def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Tell the stories of a book to the simulator: where it answers otherwise, by story."""
+    """Play the stories of a book on the simulator; the differences by story."""
     book = BOOKS[book_name]
     answers = {
         story: commands
@@ -202,7 +202,7 @@ def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
 
 
 def record(book_name: str, times: int) -> None:
-    """Ask a real Kafka, each time a fresh one."""
+    """Play a book ``times`` times, each time on a fresh real broker, and store the answers."""
     book = BOOKS[book_name]
     for _ in range(times):
         with ApacheKafka(
@@ -212,7 +212,7 @@ def record(book_name: str, times: int) -> None:
 
 
 def draw(seeds: Sequence[int]) -> dict[str, list[str]]:
-    """Tell drawn stories to both; where they answer otherwise."""
+    """Play drawn stories on a real broker and on ours; the differences by story."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "drawn.txt"
         file.write_text("\n".join(line for seed in seeds for line in draw_story(seed)))

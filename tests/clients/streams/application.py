@@ -27,7 +27,7 @@ _THREAD: Final = "StreamThread-1"
 
 
 class ApplicationError(Exception):
-    """An instance did not start, or ended by itself; the message carries what it printed."""
+    """An instance did not start, or ended too early; the message contains its output."""
 
 
 class Application:
@@ -142,7 +142,7 @@ class Application:
 
     @property
     def lives(self) -> bool:
-        """Whether it was started and neither killed nor stopped."""
+        """Whether the instance was started and neither killed nor stopped."""
         return self._process is not None
 
     def expect_alive(self) -> None:
@@ -156,7 +156,6 @@ class Application:
 
     @property
     def producer_client_id(self) -> str:
-        """Client id of its producer."""
         return f"{self.name}-{_THREAD}-producer"
 
     @property

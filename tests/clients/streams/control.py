@@ -127,7 +127,6 @@ class ControlPort:
         ]
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader of a partition."""
         return next(
             partition_entry.leader
             for partition_entry in self.partitions()

@@ -58,14 +58,14 @@ _FAILURES: Final = (
 
 
 class TroubledApplication:
-    """What happens to an application that counts."""
+    """Plays troubles against an application that counts words."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._control = lab.control
 
     def play_all(self) -> None:
-        """One after the other; in between every input must have come out, once."""
+        """Play all troubles; after each one every input must have exactly one output."""
         steps: Sequence[Callable[[], None]] = (
             self.an_instance_dies,
             self.leaders_move_while_a_marker_is_late,
@@ -76,7 +76,7 @@ class TroubledApplication:
             self._lab.settle()
 
     def an_instance_dies(self) -> None:
-        """Killed when it has written words that are not committed; its standby takes over."""
+        """Kill an instance that has written uncommitted words; its standby takes over."""
         dying = self._lab.applications["a"]
         with self._lab.feeding(), self._hold_request("EndTxn", client_id=dying.producer_client_id):
             dying.kill()
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
-    """One run; what is wrong."""
+    """Run all troubles once; return the complaints."""
     settings = _STORES if stores else {}
     try:
         with Lab(

@@ -17,14 +17,14 @@ FILE: Final = Path(__file__).with_name("kills.json")
 
 
 class KillRun(NamedTuple):
-    """One run."""
+    """The stored result of one run: how often each point was struck."""
 
     seed: int
     kills: Mapping[str, int]
 
 
 def load(file: Path = FILE) -> dict[int, KillRun]:
-    """By level."""
+    """The stored runs by level of ``transaction.version``."""
     if not file.exists():
         return {}
     content = json.loads(file.read_text("utf-8"))
@@ -32,7 +32,7 @@ def load(file: Path = FILE) -> dict[int, KillRun]:
 
 
 def save(runs: Mapping[int, KillRun], file: Path = FILE) -> None:
-    """Levels and points in their order."""
+    """Write the runs in the order of levels and points."""
     content = {
         level: {"seed": run.seed, "kills": _in_order(run.kills)}
         for level, run in sorted(runs.items())

@@ -46,7 +46,7 @@ _FAILURES: Final = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out a plan and tell what came of it."""
+    """Carry out a plan and print the results."""
     parser = _parser()
     options = parser.parse_args(argv)
     is_real = options.target == "apache"
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _carry_out(
     plan: Sequence[Kill], strikes: list[tuple[Kill, StrikeOutcome]], options: argparse.Namespace
 ) -> list[str]:
-    """Every kill; what is wrong."""
+    """Carry out every kill of the plan; return the complaints."""
     try:
         with Lab(
             transaction_version=options.level, seed=options.seed, protocol=options.protocol
@@ -106,7 +106,7 @@ def _carry_out(
 
 
 def _without_kills(options: argparse.Namespace) -> list[str]:
-    """The same application, feeder, reader and judge on a real Kafka; what is wrong."""
+    """Run the application on a real Kafka without kills; return the complaints."""
     try:
         with Lab(
             transaction_version=options.level,
@@ -123,7 +123,7 @@ def _without_kills(options: argparse.Namespace) -> list[str]:
 
 
 def _store_run(options: argparse.Namespace, strikes: Sequence[tuple[Kill, StrikeOutcome]]) -> None:
-    """For docs/clients.md."""
+    """Store the number of kills at each point, for docs/clients.md."""
     kills_by_point = Counter(kill.point.name for kill, _ in strikes)
     save({**load(), options.level: KillRun(options.seed, kills_by_point)})
 

@@ -67,7 +67,7 @@ _PROBLEMS_TOLD: Final = 5
 
 
 class LabError(Exception):
-    """What should have come did not come in time, or is not exact."""
+    """An expected output did not come in time, or differs."""
 
 
 class Lab(ManagedResource):
@@ -160,7 +160,7 @@ class Lab(ManagedResource):
 
     @cached_property
     def control(self) -> ControlPort:
-        """The simulated cluster's; a real one has none."""
+        """The control port of the simulated cluster; a real cluster has none."""
         assert isinstance(self.cluster, TxnsimServer)
         return ControlPort(str(self.cluster.http))
 
@@ -235,7 +235,7 @@ class Lab(ManagedResource):
         return self.control.leader(POSITIONS, partition)
 
     def describe(self, transactional_id: str) -> dict[str, Any]:
-        """What the coordinator says of a transaction."""
+        """The coordinator's description of a transaction."""
         description: dict[str, Any] = self._txns("describe", "--transactional-id", transactional_id)
         return description
 

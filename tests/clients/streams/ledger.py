@@ -12,7 +12,7 @@ from collections import Counter
 
 
 class Ledger:
-    """Inputs and outputs per word; two threads write."""
+    """Counts inputs and outputs of each word; two threads call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,12 +21,12 @@ class Ledger:
         self._problems: list[str] = []
 
     def feed(self, word: str) -> None:
-        """One more input."""
+        """Count one more input of a word."""
         with self._lock:
             self._fed[word] += 1
 
     def see(self, word: str, count: int, position: str) -> None:
-        """One more output, in the order of its partition."""
+        """Compare an output with the expected count of its word, and count it."""
         with self._lock:
             expected_count = self._seen[word] + 1
             if count < expected_count:
@@ -41,7 +41,7 @@ class Ledger:
 
     @property
     def fed(self) -> int:
-        """Inputs so far."""
+        """Number of inputs so far."""
         with self._lock:
             return self._fed.total()
 

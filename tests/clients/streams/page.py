@@ -35,7 +35,7 @@ A seed gives the same plan again. How often each point was struck in the last ru
 
 
 def kills() -> Table:
-    """A row per point."""
+    """The table of kills: a row for each point, a column for each level."""
     stored = load()
     heads = tuple(f"at {level}" for level in sorted(stored))
     rows = [(point.stage, point.name, point.victim, *_cells(point, stored)) for point in POINTS]

@@ -55,7 +55,7 @@ def select_kills(plan: Sequence[Kill], point_words: str) -> tuple[Kill, ...]:
 
 
 def _round(transaction_version: int, *, kill_count: int, chance: random.Random) -> list[Kill]:
-    """Each point of the level, or ``kill_count`` of them."""
+    """A kill at each point of the level, or at ``kill_count`` drawn points."""
     kills: list[Kill] = []
     points = _draw_points(points_at(transaction_version), point_count=kill_count, chance=chance)
     restart_points = [point for point in points if point.at_start]
@@ -80,7 +80,7 @@ def _round(transaction_version: int, *, kill_count: int, chance: random.Random) 
 def _draw_points(
     points: Sequence[Point], *, point_count: int, chance: random.Random
 ) -> list[Point]:
-    """So many of the points, shuffled, the indispensable ones among them."""
+    """``point_count`` drawn points in random order, with all indispensable points."""
     shuffled = chance.sample(points, len(points))
     indispensable_points: dict[tuple[Stage, bool], Point] = {}
     for point in shuffled:
@@ -95,7 +95,7 @@ def _draw_points(
 
 
 def _leaves_open(point: Point) -> bool:
-    """Whether it leaves a dead application with an open transaction."""
+    """Whether a kill at the point leaves an open transaction of a dead application."""
     return (
         point.victim is Victim.APPLICATION
         and point.fate is RequestFate.LOST

@@ -16,7 +16,7 @@ OLD_FLOW: Final = frozenset({0, 1})
 
 
 class Stage(StrEnum):
-    """Where in the life of a transaction."""
+    """The stage of a transaction's life at which a kill strikes."""
 
     ADD = "while partitions are added"
     PRODUCE = "while records are written"
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 
 class Victim(StrEnum):
-    """Who is killed."""
+    """The process that is killed."""
 
     APPLICATION = "the application"
     COORDINATOR = "the transaction coordinator"
@@ -39,7 +39,7 @@ class Victim(StrEnum):
 
 
 class IdentifiedBy(StrEnum):
-    """What a rule knows the victim's transaction by: requests don't all carry the same."""
+    """The field by which a rule recognises requests of the victim's transaction."""
 
     CLIENT = "client_id"
     TRANSACTION = "transactional_id"
@@ -48,7 +48,7 @@ class IdentifiedBy(StrEnum):
 
 
 class StruckBroker(StrEnum):
-    """Which broker's crossings are struck."""
+    """The broker whose messages the rule strikes."""
 
     ANY = "any"
     LEADER = "a leader of counted words, which does not coordinate the group"
@@ -56,7 +56,7 @@ class StruckBroker(StrEnum):
 
 
 class RequestFate(StrEnum):
-    """What becomes of the request that was held, when an application has been killed."""
+    """The fate of the held request after an application was killed."""
 
     LOST = "it is lost"
     AT_ONCE = "it goes on at once"
@@ -216,5 +216,5 @@ POINTS: Final = (
 
 
 def points_at(transaction_version: int) -> tuple[Point, ...]:
-    """Those that a level of ``transaction.version`` has."""
+    """The points that a level of ``transaction.version`` has."""
     return tuple(point for point in POINTS if transaction_version in point.levels)

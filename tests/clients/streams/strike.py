@@ -25,7 +25,7 @@ _NOW: Final = {"do": "delay", "delay_ms": 0}
 
 
 class StrikeOutcome(NamedTuple):
-    """What came of a kill."""
+    """The result of a kill."""
 
     victim: str
     """Who was killed, by name."""
@@ -40,7 +40,7 @@ class StrikeOutcome(NamedTuple):
 
 
 class Strike:
-    """One kill in a lab."""
+    """Carries out one kill of a plan in a lab."""
 
     def __init__(self, lab: Lab, kill: Kill) -> None:
         self._lab = lab
@@ -125,7 +125,7 @@ class Strike:
         return {}
 
     def _marker_witness(self) -> dict[str, object]:
-        """Counts the markers that have been written."""
+        """A fault rule that changes nothing and counts the written markers."""
         return {
             "id": _WITNESS,
             "point": "peer.response",
@@ -215,7 +215,7 @@ class Strike:
             )
 
     def _await_state(self) -> str:
-        """The transaction's state, once it is what the point promises."""
+        """Wait until the transaction's state is the one that the point promises; return it."""
         if not self._point.states:
             return ""
         deadline_s = time.monotonic() + _LOOKS_WITHIN_S

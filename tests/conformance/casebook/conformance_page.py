@@ -91,7 +91,7 @@ DIFFERENCES: Final = "Rules whose answer was another one, of those that differ:"
 
 
 def rows() -> Iterator[tuple[str, ...]]:
-    """The table of brokers."""
+    """The rows of the table of brokers."""
     for row in kept_rows():
         yield (
             row.broker,
@@ -108,7 +108,7 @@ def rows() -> Iterator[tuple[str, ...]]:
 
 
 def broken_rules() -> Iterator[str]:
-    """The rules that brokers broke."""
+    """For each broker, a block with the ids of the rules that it breaks."""
     for row in kept_rows():
         if row.broken:
             rules = fill(" ".join(row.broken), 110, break_on_hyphens=False)

@@ -30,7 +30,7 @@ Answers = Mapping[str, tuple[Any, ...]]
 
 
 def recording_complaints(rule: Rule) -> Iterator[str]:
-    """What is wrong with the recorded questions that a rule names, one line each."""
+    """A line for each mistake in the recorded questions that a rule names."""
     for recorded in rule.elsewhere.recorded if rule.elsewhere else ():
         yield from _wrong(rule, recorded)
 

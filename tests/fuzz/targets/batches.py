@@ -77,7 +77,9 @@ def sound_batches() -> Iterator[bytes]:
 
 
 def seal_batch(batch: bytes) -> bytes:
-    """The same with a length and a CRC that fit: what lies behind both is to be reached."""
+    """The batch with a right length and CRC, so that the fuzzer reaches the code behind both
+    checks.
+    """
     if len(batch) < BatchHeader.SIZE:
         return batch
     length = (len(batch) - _LENGTH_FROM).to_bytes(4, "big")

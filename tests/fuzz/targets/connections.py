@@ -68,7 +68,7 @@ class _TimedLoop(VirtualLoop):
 
 
 class _AttackerConnection(asyncio.Protocol):
-    """The attacker's end of a connection: keeps what comes."""
+    """The attacker's end of a connection, which keeps the bytes that it receives."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -90,7 +90,7 @@ class _AttackerConnection(asyncio.Protocol):
         self.transport.write(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
 
     def check(self) -> int:
-        """Hold what has come against what was asked; how many answers that were."""
+        """Check the received answers against the requests; return the number of answers."""
         count = 0
         while len(self.received) >= 4:
             size_bytes = int.from_bytes(self.received[:4], "big")
@@ -190,7 +190,7 @@ class _AttackedCluster:
         self.waits_ms.clear()
 
     def end(self, *, is_judged: bool) -> None:
-        """What the neighbour has written is there, once and in order; nothing has failed."""
+        """Check that the neighbour's records are there, once and in order."""
         try:
             if is_judged:
                 values_read = self.run(values(self._client, "neighbour", partitions=1))
@@ -240,7 +240,7 @@ class _AttackedCluster:
     # The neighbour
 
     def time_transaction(self) -> None:
-        """A transaction, timed."""
+        """Run a transaction of the neighbour; raise ``Violation`` if it takes too long."""
         for connection in self._open:
             self.answers += connection.check()
         self.run(self._transaction())
@@ -317,7 +317,7 @@ class _ConnectionPlayer:
         return longest_ms
 
     def frames(self, fuzz_bytes: bytes, attacked_cluster: _AttackedCluster) -> list[bytes]:
-        """The requests of an input."""
+        """The request frames that an input stands for."""
         draw = Draw(fuzz_bytes, attacked_cluster.ids)
         frames: list[bytes] = []
         while not draw.is_spent and len(frames) < _REQUESTS_MAX:
@@ -357,7 +357,7 @@ class _ConnectionPlayer:
         }
 
     def _wait_ms(self, share: float) -> float:
-        """So long, at most, waited this share of the neighbour's turns."""
+        """The longest wait of this share of the neighbour's turns."""
         turns = 0
         for wait_ms, count in sorted(self._by_wait.items()):
             turns += count

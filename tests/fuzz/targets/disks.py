@@ -43,13 +43,13 @@ _COMMITTED: Final = IsolationLevel.READ_COMMITTED
 
 
 def _folder() -> Path:
-    """Below memory where the system has that: a file per input is written."""
+    """A folder in memory if the system has one, because each input writes a file."""
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="txnsim-fuzz-", dir=memory if memory.is_dir() else None))
 
 
 def _split_parts(fuzz_bytes: bytes, count: int) -> list[bytes]:
-    """So many pieces, each behind its size; the last one is what is left."""
+    """Split the input into pieces, each after its size; the last piece is the rest."""
     parts: list[bytes] = []
     position = 0
     for _ in range(count - 1):
@@ -305,7 +305,7 @@ def _play_record(fuzz_bytes: bytes) -> None:
 
 
 def _check_round_trip(record: GroupRecord | None) -> None:
-    """What was read is read again from what is written of it."""
+    """Raise ``Violation`` unless the encoded record decodes to the same record."""
     if record is not None and decode_group_record(*encode_group_record(record)) != record:
         raise Violation("what was read is written otherwise")
 

@@ -146,7 +146,7 @@ class _HttpPlayer:
         return controlled_cluster.loop.longest_ns / 1e6
 
     def _check(self, method: str, path: str, status: int | None) -> None:
-        """Every status is one that the document declares."""
+        """Raise ``Violation`` for a status that the OpenAPI document does not declare."""
         if status is None:
             return
         if status >= 500 and status != 503:

@@ -124,7 +124,7 @@ def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
 
 
 def _final_message(session: SaslSession) -> bytes:
-    """What alice would say now."""
+    """The right final SCRAM message of the user ``alice``."""
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret", c_nonce="clientnonce")
     client.get_client_first()
     with contextlib.suppress(scramp.ScramException):

@@ -79,7 +79,7 @@ def _play_members(fuzz_bytes: bytes) -> None:
 
 
 def _change_topics(driver: ShareDriver, detail: int) -> None:
-    """One grows or comes, or one is deleted."""
+    """Create, enlarge or delete a topic."""
     name = NAMES[detail % len(NAMES)]
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     if detail & 64:
@@ -211,7 +211,7 @@ def _batch(choices: Iterator[int]) -> StateBatch:
 def _check_combined(
     shard: ShareStateShard, key: ShareKey, newer: tuple[StateBatch, ...], start: int
 ) -> None:
-    """Offset by offset the strongest of all batches; no neighbours alike."""
+    """Check that each offset has its strongest state, and equal neighbours are joined."""
     state = shard.states.get(key)
     older = () if state is None else state.batches
     if len(older) + len(newer) < 2 or any(

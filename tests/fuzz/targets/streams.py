@@ -38,7 +38,7 @@ class _Steps:
         return self._position >= len(self._data)
 
     def below(self, bound: int) -> int:
-        """A number below a bound."""
+        """The next drawn number below a bound."""
         self._position += 1
         return self._data[self._position - 1] % bound if self._position <= len(self._data) else 0
 
@@ -160,7 +160,7 @@ def _fire(driver: StreamsDriver, timer_kind: TimerKind, member_id: str) -> None:
 
 
 def _change_topics(driver: StreamsDriver, steps: _Steps) -> None:
-    """One grows or comes, or one is deleted."""
+    """Create, enlarge or delete a topic."""
     sizes = {topic.name: len(topic.partitions) for topic in driver.image.topics.values()}
     name = NAMES[steps.below(len(NAMES))]
     if steps.below(3) == 2:

@@ -69,7 +69,7 @@ class _Transport(asyncio.Transport):
         return 0
 
     def feed(self, fuzz_bytes: bytes) -> None:
-        """Bytes of the client, to whoever listens now."""
+        """Give bytes of the client to the present protocol."""
         protocol = self._protocol
         if not isinstance(protocol, asyncio.BufferedProtocol):
             protocol.data_received(fuzz_bytes)
@@ -83,7 +83,7 @@ class _Transport(asyncio.Transport):
 
 
 class _Application(asyncio.Protocol):
-    """Who is reached once the handshake is over."""
+    """The protocol that takes over after the handshake."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -150,7 +150,7 @@ def _play(fuzz_bytes: bytes) -> None:
 
 
 def _shake(door: _TlsListener, transport: _Transport, kind: int, payload: bytes) -> bool:
-    """A client's side of a handshake, struck; whether it was left whole."""
+    """Play a client's side of a damaged handshake; return whether the damage left it valid."""
     stop = int.from_bytes(payload[:2], "big") if kind == 1 else None
     changes = payload[2 * (kind == 1) :] if kind else b""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

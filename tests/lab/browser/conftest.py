@@ -81,14 +81,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(browser: Browser) -> Iterator[TxnsimServer]:
-    """One server with the page for all tests that change nothing of others."""
+    """A server with the page, shared by the tests that do not disturb each other."""
     with TxnsimServer(arguments=("--ui", "--http", "0")) as txnsim_server:
         yield txnsim_server
 
 
 @pytest.fixture
 def fresh_server(browser: Browser) -> Iterator[TxnsimServer]:
-    """A server of one's own."""
+    """A server that this test does not share."""
     with TxnsimServer(arguments=("--ui", "--http", "0")) as txnsim_server:
         yield txnsim_server
 
@@ -152,12 +152,12 @@ def show(page: Page, run: Recording) -> None:
 
 
 def until_judged(page: Page) -> None:
-    """Until the words of the judge on the shown event are there."""
+    """Wait until the page shows the verdict on the shown event."""
     page.wait_for_function("() => __page['store.js'].judgedMoment.value.said")
 
 
 def make_hang(page: Page) -> None:
-    """By the button of the first screen, or of the story: up to its last step."""
+    """Make a transaction hang by the page's button, and go to the last event."""
     page.click("#practise")
     page.wait_for_selector("#past")  # its first step
     page.keyboard.press("l")

@@ -50,7 +50,7 @@ class OutsidePartition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrawnCluster:
-    """What is drawn, is done; what the cluster refuses is no failure."""
+    """Carries out drawn acts; an act that the cluster refuses is no failure."""
 
     def __init__(self, server: TxnsimServer, seed: int) -> None:
         self._server = server
@@ -110,7 +110,7 @@ class DrawnCluster:
     # Steps
 
     def step(self) -> None:
-        """Do one thing that is drawn."""
+        """Do one drawn act."""
         client_acts: tuple[tuple[int, Callable[[], Awaitable[object]]], ...] = (
             (6, self._send),
             (3, self._end),
@@ -237,7 +237,7 @@ class DrawnCluster:
     # From outside
 
     def look(self) -> dict[str, OutsidePartition]:
-        """Each partition of users, as clients see it."""
+        """The state of each partition that is not internal, as clients see it."""
         return self._do(self._look())
 
     async def _look(self) -> dict[str, OutsidePartition]:
@@ -256,7 +256,9 @@ class DrawnCluster:
         }
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:
-        """What coordinators list; None if one does not answer."""
+        """Producer id and partition of each transaction at the coordinators; None without an
+        answer.
+        """
         listed = set()
         for transactional_id in (*IDS, GHOST):
             try:

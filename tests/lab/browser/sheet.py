@@ -25,7 +25,7 @@ def small(image: Image.Image, width: int) -> Image.Image:
 
 
 def main() -> None:
-    """Write both pictures."""
+    """Write ``page-views.png`` and ``page-stage.png`` into the docs."""
     rows = [
         [small(Image.open(PICTURES / f"{view}-{theme}.png"), WIDTH) for theme in ("light", "dark")]
         for view in VIEWS

@@ -24,7 +24,7 @@ ABORTS: Final = 5
 def steady_transactions(
     bootstrap: str, topic: str, partitions: int, *, rate: int
 ) -> Iterator[subprocess.Popen[str]]:
-    """So many transactions per second, from a process of its own."""
+    """Run a process that commits so many transactions per second."""
     command = [sys.executable, "-m", __spec__.name, bootstrap, topic, str(partitions), str(rate)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
@@ -39,7 +39,7 @@ def steady_transactions(
 
 
 def commit_at(bootstrap: str, topic: str, partitions: int, number: int, pause_s: float) -> None:
-    """One producer, for as long as the process lives."""
+    """Commit transactions of one producer until the process ends."""
     client = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"steady-{number}"})
     client.init_transactions()
     BEGUN.wait()
@@ -62,7 +62,7 @@ BEGUN: Final = threading.Barrier(PRODUCERS + 1)
 
 
 def main() -> None:
-    """Commit until the input ends."""
+    """Commit transactions until standard input ends."""
     bootstrap, topic, partitions, rate = sys.argv[1:]
     for producer_number in range(PRODUCERS):
         words = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))

@@ -40,7 +40,7 @@ CHOSEN: Final = """([id, tp]) => {
 
 
 def hanging(ids: tuple[str, ...]) -> Recording:
-    """Of each id a transaction hangs, and a marker of another one is owed."""
+    """For each id a transaction hangs, and a coordinator owes the marker of another transaction."""
     coordinator, nodes, events = "broker/1/txn/0", ["broker/1", "broker/1/txn/0", "fault"], []
     for pid, name in enumerate(ids):
         partition_name = f"t-{pid}"
@@ -113,7 +113,7 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
 
 
 def utf16(text: str) -> bytes:
-    """As JavaScript sorts."""
+    """Sort key: JavaScript compares texts by UTF-16 units."""
     return text.encode("utf-16-be")
 
 

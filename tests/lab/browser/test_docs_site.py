@@ -43,7 +43,7 @@ RESULTS: Final = "dialog[aria-label=Search] a[role=option]"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder above the site."""
+    """The folder that contains the built site."""
     above = tmp_path_factory.mktemp("documents")
     docs_site.build(above / "project", built_site())
     return above

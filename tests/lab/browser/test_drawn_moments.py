@@ -52,7 +52,7 @@ ACTIONS_BETWEEN_MOMENTS: Final = 2
 
 
 def ageless(text: str) -> str:
-    """A text without ages, which go on while somebody looks."""
+    """A text without ages, which grow while the test reads the page."""
     return re.sub(r"\d+ (s|min|h)\b", "N", text)
 
 
@@ -80,7 +80,7 @@ def shown_moment(page: Page, drawn: DrawnCluster) -> dict[str, Any]:
 
 
 def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str]:
-    """Where the page says otherwise than the judge of the event that it shows."""
+    """The differences between the page and the judge's verdict on the event that the page shows."""
     verdict = drawn.ask("GET", f"verdict?at={moment['event']}")
     if verdict is None:
         return []  # the ring has dropped the event
@@ -100,7 +100,7 @@ def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str
 
 
 def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsidePartition]) -> list[str]:
-    """Where the verdict says otherwise than clients see."""
+    """The differences between the verdict and what clients see."""
     differences = []
     judged_by_name = {judged["partition"]: judged for judged in verdict["partitions"]}
     for name, partition in outside.items():

@@ -60,7 +60,7 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
 
 
 def read_by_chrome(text: str, path: Path) -> dict[str, Any]:
-    """What Chrome's Performance panel makes of a file."""
+    """The events that Chrome's Performance panel reads from a file."""
     path.write_text(text, encoding="utf-8")
     command = ["node", "--input-type=module", "--eval", READ_CHROME, str(path)]
     folder = installed_from_npm(TRACE_ENGINE)

@@ -74,7 +74,7 @@ def test_the_stage_is_as_it_was_kept(name: str, server: TxnsimServer, new_page: 
 
 
 def screen_reader_text(page: Page, steps: int) -> str:
-    """What a screen reader says of the stage when so many steps are played: roles, names, texts."""
+    """The roles, names and texts that a screen reader finds on the stage after some steps."""
     page.evaluate(PAUSED, ["z01", "V-", steps])
     page.wait_for_function(
         "() => __sim.explained.value?.at === __sim.events[__sim.at.value].i"

@@ -95,7 +95,7 @@ def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -
 
 
 def run_aside(doing: Callable[[Any], Any], argument: object) -> Any:
-    """In a thread of its own: Playwright keeps a loop running in this one."""
+    """Call ``doing`` in another thread, because Playwright keeps a loop running in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(doing, argument).result()
 
@@ -125,7 +125,7 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
 
 
 def play_lesson(page: Page, lesson_id: str) -> None:
-    """By keyboard, from the first screen to its end; what is predicted first is seldom right."""
+    """Play a lesson by keyboard to its end, with a first prediction that is seldom right."""
     press(page, "#all-lessons")
     press(page, f"#lesson-{lesson_id}")
     lesson_parts = lesson(lesson_id).parts
@@ -225,14 +225,14 @@ def test_l11_is_played_on_the_page_of_the_cluster_that_its_command_starts(
 
 
 def predict(page: Page, lesson_id: str, number: int) -> None:
-    """The prediction that comes true, by keyboard."""
+    """Answer a part's question by keyboard with the choice that comes true."""
     lesson_part = lesson(lesson_id).parts[number]
     page.wait_for_selector(f"#lesson:has-text('part {number + 1} of')")
     choose(page, lesson_part.choices, lesson_part.expected)
 
 
 def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
-    """Up to the button that leads to the next part."""
+    """Play a part up to the button that leads to the next part."""
     lesson_part = lesson(lesson_id).parts[number]
     for action in lesson_part.solution:
         press(page, f"#lesson-action-{action - 1}")
@@ -245,7 +245,7 @@ def take_part(page: Page, lesson_id: str, number: int, answer: str) -> None:
 
 
 def choose(page: Page, choices: Iterable[str], answer: str) -> None:
-    """One of the choices, as the prediction."""
+    """Choose an answer by keyboard."""
     press_until(page, "document.activeElement.name === 'guess'")
     page.keyboard.press("Space")
     for _ in choices:
@@ -256,7 +256,7 @@ def choose(page: Page, choices: Iterable[str], answer: str) -> None:
 
 
 def press(page: Page, selector: str) -> None:
-    """By keyboard alone."""
+    """Press a button by keyboard."""
     page.wait_for_selector(f"{selector}:not([disabled])")
     press_until(page, f"document.activeElement === document.querySelector({selector!r})")
     page.keyboard.press("Enter")

@@ -58,7 +58,7 @@ def glance(page: Page, *lines: str, end: str = "\n") -> list[dict[str, Any] | No
 
 @pytest.fixture
 def page(server: TxnsimServer, new_page: Any) -> Page:
-    """A page, for its modules."""
+    """A page whose modules the test calls."""
     new_tab: Page = new_page(server.http)
     return new_tab
 

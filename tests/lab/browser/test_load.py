@@ -190,7 +190,6 @@ READ: Final = """async (bytes) => {
 
 
 def test_much_that_comes_at_once_is_taken_in_by_turns(server: TxnsimServer, new_page: Any) -> None:
-    """What a slow page had not read for a while was one task."""
     page = new_page(server.http)
     row = (0, 0, (), "note", "", None, None)
     batches = [(first_event, [row] * 256) for first_event in range(0, 20_480, 256)]

@@ -54,13 +54,13 @@ IS_OF_NOW: Final = """() => {
 
 
 def take_samples(page: Page) -> list[dict[str, Any]]:
-    """What the page has shown since it was opened, or looked at last."""
+    """The states that the page has shown since it was opened, or since the last call."""
     samples: list[dict[str, Any]] = page.evaluate("__seen.splice(0)")
     return samples
 
 
 def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
-    """The contract, but for what is judged."""
+    """Check that each sample's verdict, count and picture belong to the same event."""
     assert samples
     for sample in samples:
         assert sample["count"] == (sample["verdict"] != "reading"), sample
@@ -75,7 +75,6 @@ def are_of_one_moment(samples: list[dict[str, Any]]) -> None:
 
 
 def test_a_link_to_a_hang_never_says_that_all_is_well(server: TxnsimServer, new_page: Any) -> None:
-    """It said "They agree. No transaction is open." until the first answer was there."""
     page = new_page(server.http)
     event_index = play_run(page, "z01", "V-")
     page.wait_for_function("(at) => location.hash.includes(`at=${at}&`)", arg=event_index)
@@ -150,7 +149,7 @@ def judged_state(explanation: Mapping[str, Any]) -> str:
 
 
 def explanation_of_event(server: TxnsimServer, event_index: int) -> dict[str, Any] | None:
-    """What the server says of an event; None for one that it has dropped."""
+    """The server's explanation of an event; None for a dropped event."""
     try:
         with urllib.request.urlopen(
             f"{server.http}/api/v1/explain?at={event_index}", timeout=120

@@ -213,7 +213,6 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
 
 
 def outcome(*command: str) -> str:
-    """What Python prints for a command."""
     process = subprocess.run(
         [sys.executable, *command],
         capture_output=True,
@@ -343,7 +342,7 @@ def test_every_field_that_a_rule_has_is_in_the_form(
 
 
 def fill_in(page: Page, rule: dict[str, Any]) -> None:
-    """Make the form of a rule of one's own say this rule and nothing else."""
+    """Fill the form for a fault rule with this rule."""
     page.fill("#own-id", rule["id"])
     page.select_option("#own-point", rule["point"])
     for part in ("action", "then"):
@@ -357,7 +356,7 @@ def fill_in(page: Page, rule: dict[str, Any]) -> None:
 
 
 def set_to(page: Page, control: str, value: object) -> None:
-    """Fill in, or choose, what the API calls so."""
+    """Set a control of the page to the value that the API has."""
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     if isinstance(value, bool):
         text = text.lower()

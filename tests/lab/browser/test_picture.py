@@ -223,7 +223,7 @@ def test_the_first_screen_shows_what_the_button_makes(
 
 
 def keep_hang(steps: list[dict[str, Any]]) -> None:
-    """Write the steps of the first screen anew."""
+    """Write the steps of the first screen into ``hang.js``."""
     module = resources.files("txnsim_lab") / "http/page/static/hang.js"
     text = module.read_text("utf-8")
     beginning = text[: text.index("export const")]
@@ -367,7 +367,6 @@ def hidden_parts(page: Page) -> list[str]:
 
 
 def test_what_leads_to_a_question_is_played_before_it(server: TxnsimServer, new_page: Any) -> None:
-    """It asked for the offset behind the abort on a picture from before it."""
     page = new_page(f"{server.http}/#lesson=L1&part=1")
     page.wait_for_selector(".drawn .batch.ABORT")
     assert page.locator("[name=guess]").count() == 3

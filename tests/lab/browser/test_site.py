@@ -60,7 +60,7 @@ NO_WASM: Final = "default-src 'none'; script-src 'self'; style-src 'self'; conne
 
 @contextmanager
 def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterator[str]:
-    """A plain file server of loopback; it is gone afterwards."""
+    """A file server on loopback, which ends with the block."""
 
     class Handler(SimpleHTTPRequestHandler):
         def end_headers(self) -> None:

@@ -74,7 +74,7 @@ answer = json.dumps([answered(*one) for one in json.loads(given)])
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    """A built one."""
+    """The folder of the built site."""
     if shutil.which("node") is None:
         missing = "no Node.js (apt-get install nodejs npm)"
         if os.environ.get("TXNSIM_NEEDS_BROWSER"):
@@ -116,7 +116,7 @@ def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_pat
 
 
 def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
-    """Trace and history of each, byte by byte."""
+    """Check that the site's runs have the same traces and histories, byte by byte."""
     scenario_runs = list(chosen)
     assert scenario_runs
     names = [

@@ -42,7 +42,7 @@ ONE_IN_FULL: Final = """line => {
 
 
 def play_run(page: Page, name: str, run: str) -> int:
-    """Play a run of the zoo; the event that it opens at."""
+    """Play a run of a story; return the event at which the page shows it."""
     event_index: int = page.evaluate(PLAY, [name, run])
     page.wait_for_selector("#verdict p")
     page.wait_for_selector("#why:not(.stale) .cause")

@@ -147,7 +147,6 @@ def test_a_dead_leader_is_said(fresh_server: TxnsimServer, new_page: Any) -> Non
 
 
 def test_deleted_records_are_not_drawn(fresh_server: TxnsimServer, new_page: Any) -> None:
-    """Red and green stood side by side."""
     page = new_page(fresh_server.http)
     make_hang(page)
     page.wait_for_selector("[data-verdict=hangs]")
@@ -227,7 +226,6 @@ def test_wrong_data_is_red_and_the_record_is_drawn(
 def test_what_an_application_asked_is_what_it_sent(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    """It said "asked to abort" of a commit that met an aborted transaction."""
     page = new_page(fresh_server.http)
     client = begin(fresh_server, "app", settings={"transaction.timeout.ms": 3000})
     page.wait_for_selector("[data-verdict=open]")
@@ -351,7 +349,6 @@ CONTRAST: Final = """() => {
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_button_that_stops_can_be_read(theme: str, server: TxnsimServer, new_page: Any) -> None:
-    """It was 1.09 : 1."""
     page = new_page(server.http, color_scheme=theme)
     page.evaluate("__page['api.js'].playRun('z01', 'V-', 'armed')")
     page.wait_for_selector("#verdict[data-verdict]")
@@ -364,7 +361,6 @@ def test_the_button_that_stops_can_be_read(theme: str, server: TxnsimServer, new
 def test_presented_without_a_story_the_picture_fills_the_screen(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    """384 of 1,894 pixels."""
     page = new_page(fresh_server.http, viewport={"width": 1920, "height": 1080})
     begin(fresh_server, "app")
     page.wait_for_selector("[data-verdict=open]")

@@ -16,7 +16,7 @@ from txnsim.client.producer import Producer
 async def main(
     bootstrap: str, transactional_id: str, topic: str, partition: str, timestamp_ms: str
 ) -> None:
-    """Play the part."""
+    """Play the part of a program whose transaction comes late."""
     async with Cluster(bootstrap) as cluster:
         producer = Producer(
             cluster,
@@ -39,7 +39,7 @@ async def main(
 
 
 def print_event(event: str) -> None:
-    """Tell what the application sees."""
+    """Print an event that the application sees, as JSON."""
     sys.stdout.write(json.dumps({"client": "a program", "event": event}) + "\n")
     sys.stdout.flush()
 

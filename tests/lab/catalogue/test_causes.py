@@ -138,7 +138,6 @@ def test_kinds_that_are_explained_have_a_place_for_the_rule() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("trace_level", LEVELS)
 def test_one_telling_leads_from_markers_and_bounds_to_requests(trace_level: TraceLevel) -> None:
-    """The same for one run, quickly; and what is walked back from does occur."""
     scenario = catalog.find("z01")[1]
     scenario_run = next(scenario_runs([scenario]))
     survey = Survey()

@@ -165,7 +165,7 @@ BEFORE: Final = (
 
 
 def scenarios_shown() -> Iterator[tuple[str, Scenario]]:
-    """Each with the page and line where it begins."""
+    """Each scenario in the pages, with the page and line of its block."""
     for page, text in TEXTS.items():
         for block in BLOCK.finditer(text):
             place_in_page = f"{page}:{text.count(chr(10), 0, block.start()) + 1}"
@@ -215,7 +215,7 @@ def test_a_story_of_a_page_comes_to_what_the_page_says(place_in_page: str) -> No
 @pytest.mark.costly
 @pytest.mark.parametrize("place_in_page", SHOWN)
 def test_it_does_so_in_all_its_runs_and_takes(place_in_page: str) -> None:
-    """Where members have a part, with some seeds: they act at the same time."""
+    """Scenarios with members run with several seeds, because members act at the same time."""
     scenario = SHOWN[place_in_page]
     has_members = any(actor.plays == "member" for actor in scenario.cast.values())
     for seed in SEEDS if has_members else SEEDS[:1]:
@@ -235,13 +235,13 @@ EXAMPLE, APPLICATION, _ = [text for language, text in BLOCKS if language == "yam
 
 
 def cells(text: str) -> list[list[str]]:
-    """A table's words, however wide its columns are."""
+    """The cells of a table's lines, without padding."""
     return [[cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where somebody has written the page's file."""
+    """A folder that has the page's example file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "early-commit.yaml").write_text(EXAMPLE, "utf-8")
     return tmp_path
@@ -302,7 +302,7 @@ def test_the_example_is_read() -> None:
 
 
 def as_an_operator_sees(facts: ClusterFacts) -> ClusterFacts:
-    """Without what no broker tells clients: who waits, what is sent again, what contradicts."""
+    """The facts without those that no broker tells clients, such as waiting readers."""
     return msgspec.structs.replace(
         facts,
         partitions=tuple(

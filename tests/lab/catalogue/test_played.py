@@ -61,7 +61,6 @@ class ConfluentPlayer(ApplicationPlayer):
         await asyncio.to_thread(self._producer.begin_transaction)
 
     async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
-        """Send a record."""
         loop = asyncio.get_running_loop()
         delivered = self._delivered = loop.create_future()
 
@@ -93,15 +92,13 @@ class ConfluentPlayer(ApplicationPlayer):
         return await self._delivered
 
     async def commit(self) -> None:
-        """Commit the transaction."""
         await self._patiently(lambda: self._producer.commit_transaction(PATIENCE_SECONDS))
 
     async def abort(self) -> None:
-        """Abort the transaction."""
         await self._patiently(lambda: self._producer.abort_transaction(PATIENCE_SECONDS))
 
     async def close(self) -> None:
-        """Leave: librdkafka does when nobody holds the producer."""
+        """Close the producer: librdkafka does it when the object is freed."""
         self._producer = None
 
     async def _patiently(self, ask: Callable[[], object]) -> None:
@@ -162,7 +159,7 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
 @pytest.mark.clients
 @pytest.mark.parametrize("run", ["V-", "V+"])
 async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run: str) -> None:
-    """z05: it loses patience, commits again on another connection, and is told of two successes."""
+    """In z05 the client times out, commits again on another connection, and gets two successes."""
     late_scenario = story("late-commit")
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
     check(armed)

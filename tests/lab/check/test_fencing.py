@@ -342,7 +342,7 @@ def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
 def test_of_two_who_ask_at_once_the_higher_epoch_came_later(
     producer_epoch: int, *, false: bool
 ) -> None:
-    """Seed 4186: its answer overtook the other's."""
+    """Found by seed 4186, where the answer to one request overtook the answer to the other."""
     history_builder = HistoryBuilder()
     history_builder.initialise("another", producer_epoch=1)
     history_builder.initialise(producer_epoch=producer_epoch)

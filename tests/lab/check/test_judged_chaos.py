@@ -33,7 +33,7 @@ TIMEOUT_MS = 60_000
 
 
 class JudgedChaos(Chaos):
-    """Chaos in which each client notes what it is told."""
+    """Random disturbances, in which each client notes the answers that it gets."""
 
     def __init__(self, cluster: VirtualCluster) -> None:
         super().__init__(cluster)
@@ -161,7 +161,7 @@ class JudgedChaos(Chaos):
     # Onlookers
 
     async def watch(self) -> None:
-        """Read on and look around until it is over."""
+        """Read the partitions until the run is over."""
         async with self.cluster.client("watcher", **PATIENCE) as client:
             positions = dict.fromkeys(PLACES, 0)
             while not self.is_over:

@@ -43,7 +43,7 @@ MARKER: Final = "marker"
 
 
 class Entry(NamedTuple):
-    """What stands at one offset."""
+    """A record, or another entry, at one offset."""
 
     value: str
     key: str | None
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class Log:
-    """One partition."""
+    """The entries of one partition's log."""
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
@@ -81,7 +81,7 @@ class Log:
 
 
 class Producer:
-    """One program with its transactional id, and its coordinator's entry."""
+    """A producer, and the coordinator's entry of its transactional id."""
 
     def __init__(self, id_number: int) -> None:
         self.id = f"app-{id_number}"
@@ -110,7 +110,7 @@ class Producer:
 
     @property
     def busy(self) -> bool:
-        """Whether the coordinator is between decision and completion."""
+        """Whether the coordinator has decided and not completed the producer's transaction."""
         return self.state.startswith("Prepare")
 
 
@@ -136,7 +136,7 @@ class HealthyCluster:
             self._initialise(producer)
 
     def run(self) -> History:
-        """Use up the choices."""
+        """Run operations until all choices are used up."""
         operations: tuple[Callable[[], None], ...] = (
             self._begin_or_write,
             self._begin_or_write,
@@ -162,7 +162,7 @@ class HealthyCluster:
         return self.history
 
     def settle(self) -> None:
-        """Everything is ended, marked and read to its end, by a reader of its own."""
+        """End all transactions, write all markers, and read everything by another reader."""
         for producer in self.producers:
             if producer.state == "Ongoing":
                 self._decide(producer, commit=False)
@@ -188,7 +188,7 @@ class HealthyCluster:
         self.history.add(observation_class(at_ms=self._now_ms, who=client_name, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
 
     def _outcome(self) -> tuple[bool, Outcome]:
-        """Whether a request takes effect, and what its sender hears."""
+        """Draw whether a request takes effect, and which answer its sender gets."""
         return (
             (True, Outcome.OK),
             (True, Outcome.OK),
@@ -203,7 +203,7 @@ class HealthyCluster:
         return self.producers[self._pick(len(self.producers))]
 
     def _initialise(self, producer: Producer) -> None:
-        """A new life of the producer: what was open is aborted."""
+        """Initialise the producer again; its open transaction is aborted."""
         if producer.state == "Ongoing":
             self._decide(producer, commit=False)
         self._finish(producer)
@@ -258,7 +258,7 @@ class HealthyCluster:
     def _is_request_refused(
         self, producer: Producer, observation_class: type[Observation], **fields: object
     ) -> bool:
-        """Whether a request is refused by the coordinator, which then is noted."""
+        """Whether the coordinator refuses a request; note the refusal."""
         error = "PRODUCER_FENCED" if producer.fenced else "CONCURRENT_TRANSACTIONS"
         if not (producer.fenced or producer.busy):
             return False
@@ -390,7 +390,7 @@ class HealthyCluster:
         producer.commits = commit
 
     def _marker(self) -> None:
-        """One owed marker arrives."""
+        """Let one owed marker arrive."""
         producer = self._producer()
         if not producer.busy:
             return
@@ -428,7 +428,7 @@ class HealthyCluster:
             producer.state = "CompleteCommit" if producer.commits else "CompleteAbort"
 
     def _pass_time(self) -> None:
-        """Time passes: what is decided is finished, what has taken too long is aborted."""
+        """Let time pass: finish decided transactions, and abort those beyond their timeout."""
         for producer in self.producers:
             self._finish(producer)
         self._now_ms += (1_000, 30_000, 70_000)[self._pick(3)]
@@ -446,7 +446,7 @@ class HealthyCluster:
         self._deliver(client_name, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
 
     def _read_in_transaction(self) -> None:
-        """A program reads all there is as a part of its transaction."""
+        """Let a program read all records as a part of its transaction."""
         producer = self._producer()
         if producer.label is None:
             return
@@ -462,7 +462,7 @@ class HealthyCluster:
         upto: int,
         transaction: str | None = None,
     ) -> None:
-        """At most ``upto`` places of a partition."""
+        """Deliver at most ``upto`` entries of a partition to a reader."""
         log = self.logs[topic_partition]
         asked_offset = self._readers.setdefault((client_name, topic_partition), log.start)
         common: dict[str, object] = {
@@ -558,7 +558,7 @@ class HealthyCluster:
     # Logs
 
     def _new_leader(self) -> None:
-        """It does not know yet how far the old one had let readers go."""
+        """Elect a new leader, which does not know the old leader's last stable offset yet."""
         topic_partition = PLACES[self._pick(len(PLACES))]
         log = self.logs[topic_partition]
         log.leader_epoch += 1
@@ -594,7 +594,7 @@ class HealthyCluster:
         )
 
     def _delete(self) -> None:
-        """An operator deletes the oldest records, at most to the last stable offset."""
+        """Delete the oldest records, at most up to the last stable offset."""
         log = self.logs[PLACES[self._pick(len(PLACES))]]
         log.start = min(log.start + self._pick(4), log.stable)
 

@@ -69,7 +69,7 @@ def test_nor_is_any_beginning_of_it(chance: Chance, cut: int) -> None:
 
 
 def test_healthy_histories_are_not_empty_talk() -> None:
-    """What the random ones contain, on the whole: else they would prove nothing."""
+    """The random histories must contain enough events; otherwise they would prove nothing."""
     kinds: set[str] = set()
     outcomes: set[tuple[type[Seen], Outcome]] = set()
 

@@ -290,7 +290,7 @@ def test_what_is_no_directory_of_a_broker_is_refused(
 
 
 def sat(program: str, *arguments: str) -> int:
-    """The status of a short exam."""
+    """Sit an exam of one situation; return the exit status."""
     command = shlex.join([sys.executable, "-c", program])
     only = ("--only", "commit-lost", "--transaction-version", "2")
     return main(["exam", "run", "--driver", command, *only, *arguments])
@@ -353,7 +353,7 @@ def test_the_list_says_what_is_asked(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.fixture
 def answers(tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
-    """What is expected, and a reader's true answers."""
+    """The file of expected answers, and a reader's right answers."""
     assert main(["exam", "readers", "write", str(tmp_path / "dirs")]) == 0
     path = tmp_path / "dirs" / "expected.json"
     reader_answers = [
@@ -364,7 +364,7 @@ def answers(tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
 
 
 def check_answers(path: Path, reader_answers: list[dict[str, object]]) -> int:
-    """The exit status."""
+    """Check a reader's answers; return the exit status."""
     answers_file = path.with_name("answers")
     answers_file.write_text("\n".join(map(json.dumps, reader_answers)))
     return main(["exam", "readers", "check", str(path), str(answers_file)])

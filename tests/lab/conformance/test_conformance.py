@@ -49,7 +49,7 @@ def run_cases(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Confor
 
 
 def names_on(kafka: SimulatedKafka) -> list[str]:
-    """Topics and groups."""
+    """The names of all topics and groups of a cluster."""
     with RawConnection(kafka.bootstrap) as connection:
         topics = [topic.name for topic in connection.ask(METADATA, 12, topics=None).topics]
         return topics + [group.group_id for group in connection.ask(LIST_GROUPS, 5).groups]

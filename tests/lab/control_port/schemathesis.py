@@ -24,7 +24,7 @@ _PHASES: Final = "examples,coverage,fuzzing,stateful"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask everything; 0 where all is well."""
+    """Test every operation of the control port; return 0 if no test fails."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.control_port.schemathesis", description=__doc__
     )

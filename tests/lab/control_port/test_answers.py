@@ -41,7 +41,7 @@ class Checked:
         self._client = client
 
     async def __call__(self, method: str, path: str, status: int, json: Any = None) -> Any:
-        """Ask, and expect that status."""
+        """Send a request, and check the status and the answer's schema."""
         answer = await self._client.request(method, path, json=json)
         assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
         where, operation = self._operation(method.lower(), path.partition("?")[0])

@@ -53,7 +53,7 @@ async def test_the_guide_shows_what_is_answered() -> None:
 
 
 def request_of(words: list[str]) -> tuple[str, str]:
-    """Method and address."""
+    """Method and URL of a curl command."""
     (url,) = (word for word in words if word.startswith("http://"))
     implied = "POST" if "-d" in words else "GET"
     return (words[words.index("-X") + 1] if "-X" in words else implied), url
@@ -65,7 +65,7 @@ def body(example: Example) -> str | None:
 
 
 def begins_as(text: str, printed: str) -> bool:
-    """Up to the first …; ports are the machine's own."""
+    """Whether the output begins as the text does before its first …, with any port numbers."""
     expected_part, cut, _ = printed.partition("…")
     expected_text, printed_text = _without_ports(expected_part), _without_ports(text)
     return printed_text.startswith(expected_text) if cut else printed_text.strip() == expected_text

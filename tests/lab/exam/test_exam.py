@@ -75,12 +75,12 @@ KNOWS_ITS_NAME: Final = BARE.replace('"ok": False', '"ok": number == 1')
 
 
 def driver(program: str) -> str:
-    """Its command."""
+    """The command that runs a driver's program."""
     return shlex.join([sys.executable, "-c", program])
 
 
 def sit_exam(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
-    """A run."""
+    """Run the exam with a driver's program."""
     return asyncio.run(
         run_exam(driver(program), choose_situations(SITUATIONS, only), levels=levels)
     )
@@ -127,7 +127,7 @@ def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
 
 
 def test_no_verdict_knows_who_sits() -> None:
-    """Who it is is told in the answer to ``describe`` alone, which goes into reports."""
+    """Only the answer to ``describe`` names the library; reports contain the answer."""
     exam = Path(run.__file__).parent
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
     knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
@@ -192,7 +192,7 @@ def test_a_result_is_known_by_situation_and_level() -> None:
 
 
 async def test_what_a_driver_has_started_ends_with_it() -> None:
-    """Also where the driver itself has ended, and its child keeps its pipe open."""
+    """This holds also if the driver has ended and its child keeps the pipe open."""
     program = (
         "import subprocess, sys; print(subprocess.Popen("
         "[sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True)"
@@ -204,7 +204,7 @@ async def test_what_a_driver_has_started_ends_with_it() -> None:
 
 
 def _has_ended(process_id: int) -> bool:
-    """Whether a process is gone, or waits for nobody but to be forgotten."""
+    """Whether a process has ended, even if its parent has not waited for it yet."""
     with contextlib.suppress(OSError):
         state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "Z"
@@ -291,7 +291,7 @@ TIMED_OUT = LibraryError(name="TIMED_OUT", message="too late", retriable=True)
 
 
 class Fake(Driver):
-    """Answers what it was given, in order."""
+    """A driver that gives the test's answers in order."""
 
     def __init__(self, *answers: Answer | LibraryError | None) -> None:
         self._loop_and_environment = list(answers)
@@ -365,7 +365,7 @@ def test_the_same_step_again_and_again_is_one_line() -> None:
 
 
 def ledger(outcome_told: ReportedEnd) -> Ledger:
-    """One transaction with two values and a position."""
+    """A ledger of one transaction with two values and a position."""
     ledger_of_one = Ledger([])
     ledger_of_one.begin("a", "b", group="g", position=3).reported_end = outcome_told
     return ledger_of_one

@@ -16,7 +16,7 @@ def test_my_library(txnsim_exam):
 
 
 def outcomes(pytester: pytest.Pytester, program: str, known_misses: list[str]) -> pytest.RunResult:
-    """Return the outcomes of a run of pytest."""
+    """Run pytest with the exam's plugin; return its result."""
     pytester.makepyfile(TEST.format(driver=driver(program), known=known_misses))
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
 

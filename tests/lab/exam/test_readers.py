@@ -23,7 +23,7 @@ WANTED = expected_topics(on_disk=True)
 
 
 def right(**fields: object) -> list[ReaderStatement]:
-    """A reader that says the truth of all topics, but for ``open``."""
+    """The right answers of a reader for all topics except ``open``."""
     answers = [
         ReaderStatement(
             topic=expected_topic.topic,

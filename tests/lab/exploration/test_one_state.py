@@ -17,7 +17,7 @@ QUIET_SHARE = 0.4
 
 
 class Walk:
-    """A chooser that draws, and compares what it meets with what earlier walks have met."""
+    """A chooser that draws options, and compares the states with those of earlier walks."""
 
     def __init__(self, seed: int, graph: Graph) -> None:
         self._random = SeededRng(seed).stream("walk")
@@ -25,7 +25,7 @@ class Walk:
         self._previous: tuple[int, str] | None = None
 
     def pick(self, choice: Choice) -> int:
-        """Draw an option, and note where the one before has led to."""
+        """Draw an option, and note the state to which the previous option has led."""
         self._graph.note(self._previous, choice.fingerprint, frozenset(choice.keys))
         is_quiet = self._random.random() < QUIET_SHARE
         index = 0 if is_quiet else self._random.randrange(len(choice.options))
@@ -34,7 +34,7 @@ class Walk:
 
 
 class Graph:
-    """States, what may happen in each, and what follows."""
+    """The states of an exploration, with the options in each and the states that follow."""
 
     def __init__(self) -> None:
         self.met_again = 0

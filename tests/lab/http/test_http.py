@@ -143,7 +143,7 @@ async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
 
 
 def _transactions(tracer: Tracer, numbers: range) -> None:
-    """Transactions of two ids, each of which leaves one open on the partition."""
+    """Run transactions of two ids; each id leaves a transaction open on the partition."""
     log, coordinator = "broker/1/log/t-0", "broker/1/txn/7"
     for number in numbers:
         pid = number % 2
@@ -256,7 +256,7 @@ async def test_an_onlooker_sees_what_everybody_can(
 
 
 async def do_at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
-    """Virtual time has no threads."""
+    """Run the work at once, because virtual time has no threads."""
     return work()
 
 
@@ -364,7 +364,7 @@ async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
 
 
 def test_every_other_operation_has_a_reason() -> None:
-    """And no path of a proxy's own is taken by one of them."""
+    """Only the cluster's view has the path of one of the proxy's own operations."""
     known_operations = ProxyApi.every_operation()
     missing = [operation for operation in app.OPERATIONS if operation not in known_operations]
     assert len(missing) > 20
@@ -440,7 +440,7 @@ TLS_LISTENER = SecureListener(name="SASL_SSL", protocol=SecurityProtocol.SASL_SS
 async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_rights(
     tmp_path: Path, listeners: tuple[SecureListener, ...] | None
 ) -> None:
-    """It was 503: the control port asked as everybody."""
+    """The control port logs in as a user that has the rights."""
     hosts = ("localhost", "127.0.0.1")
     demo = demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
     if listeners is not None:

@@ -31,7 +31,7 @@ def has_stray(args: tuple[Any, ...], named: dict[str, Any]) -> bool:
 
 
 def is_another(args: tuple[Any, ...], _named: object) -> Callable[[], bool]:
-    """Whether producers are others after a reload than before it."""
+    """Whether the producers' state differs after a reload of the log."""
 
     def known_entries() -> Any:
         state = args[0].state

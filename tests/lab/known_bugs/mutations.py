@@ -71,7 +71,7 @@ _but = msgspec.structs.replace
 
 
 class Mutation(msgspec.Struct, frozen=True):
-    """One bug."""
+    """A bug: a patch of one function."""
 
     owner: Any
     """A class, or the module that calls the function."""
@@ -750,7 +750,7 @@ def _with_the_marker(function: Any) -> Any:
 
 
 def _has_later_commit(args: tuple[Any, ...], _named: dict[str, Any]) -> bool:
-    """A plain commit was written after one that is pending."""
+    """Whether a commit outside of transactions was written after a pending one."""
     offsets, producer_id = args
     return any(
         (committed := offsets._committed.get(group_id, {}).get(topic_partition)) is not None

@@ -13,7 +13,7 @@ from txnsim.releases.rules import Rules
 
 
 def sections() -> Iterator[str]:
-    """The parts of the page."""
+    """The sections of the page, in Markdown."""
     kept_answers = answers()
     mutations = [answer for answer in kept_answers if answer.bug in MUTATIONS]
     switches = [answer for answer in kept_answers if answer.bug not in MUTATIONS]

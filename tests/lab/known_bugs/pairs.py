@@ -46,7 +46,7 @@ UNABLE: Final[Sequence[tuple[str, frozenset[str], str]]] = (
 
 
 class Cast(NamedTuple):
-    """Who and what there is in a plan."""
+    """The groups, transactional ids and partitions of a plan."""
 
     groups: Mapping[str, str]
     """Of members."""
@@ -77,7 +77,7 @@ class Cast(NamedTuple):
 
 
 class Lasting(NamedTuple):
-    """Something that goes on for a while."""
+    """A state that lasts from one time to another, such as a fault."""
 
     what: str
     thing: str
@@ -87,7 +87,7 @@ class Lasting(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """An act, and a thing that it is about."""
+    """An act upon a thing, such as a partition, at one time."""
 
     what: str
     thing: str
@@ -96,7 +96,7 @@ class Touch(NamedTuple):
 
 
 def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
-    """What an act is about."""
+    """The things that an act is about, each as a ``Touch``."""
     call: dict[str, Any] = played_act.step.get("call", {})
     act: dict[str, Any] = played_act.step.get("cluster", {})
     actor, request_name = str(call.get("who", "")), Act(played_act.step).request_name
@@ -132,7 +132,7 @@ def _subject_of_name(subject: str) -> str:
 
 
 def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
-    """What goes on for a while: transactions by what they have touched, faults, outages."""
+    """The lasting states of a run: open transactions with their subjects, faults, outages."""
     end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
     touched: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}
@@ -168,7 +168,7 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
 
 
 def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
-    """What met in a run: what lasted, and what somebody else did meanwhile."""
+    """The pairs of a lasting state and an act of another actor in its time, in one run."""
     acts = [
         touch
         for played_act in every
@@ -193,7 +193,7 @@ def kind_of(subject: str) -> str:
 
 
 class Table:
-    """What has met in some seeds."""
+    """Counts which pairs of acts and states met in the runs of some seeds."""
 
     def __init__(self, seeds: Iterable[int]) -> None:
         self.pairs: Counter[tuple[str, str]] = Counter()
@@ -233,7 +233,7 @@ def reason(long: str, act: str) -> str:
 
 
 def main() -> None:
-    """Print the table, rarest first."""
+    """Print how often each pair met, the rarest first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", help="from..to")
     first_seed, _, last_seed = parser.parse_args().seeds.partition("..")

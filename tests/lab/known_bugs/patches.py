@@ -24,7 +24,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 def gives(answer: Any = None) -> Patch:
-    """Patch a function that only looks: it does nothing and returns this answer."""
+    """Patch a function without effects, so that it returns this answer."""
     return Patch(
         lambda _function: lambda *_args, **_named: answer, lambda result, *_: bool(result != answer)
     )
@@ -63,7 +63,7 @@ def makes(change: Callable[..., Any]) -> Patch:
 
 
 def changes(change: Callable[..., Any]) -> Patch:
-    """Patch a function where more than its answer is changed."""
+    """Patch a function by another function, which may change its effects as well."""
     return Patch(makes(change).wrong)
 
 

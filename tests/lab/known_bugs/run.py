@@ -49,7 +49,7 @@ SAVED_SEEDS: Final = 5
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the exam of one bug came to."""
+    """The result of the exam of one bug."""
 
     bug: str
     found: bool
@@ -79,7 +79,7 @@ def switches() -> tuple[str, ...]:
 
 @contextmanager
 def bug_in(*mutation_names: str) -> Iterator[None]:
-    """The code with mutations; as it is for a switch, which is in the plan."""
+    """Apply the mutations among the bugs; a switch is in the plan instead."""
     with ExitStack() as stack:
         for mutation in [
             MUTATIONS[mutation_name]
@@ -93,7 +93,7 @@ def bug_in(*mutation_names: str) -> Iterator[None]:
 
 
 def with_bug(plan: Plan, *switch_names: str) -> Plan:
-    """The plan in whose cluster the bugs are."""
+    """The plan with the named switches turned off; mutations need no change of the plan."""
     for switch_name in switch_names:
         plan = plan if switch_name in MUTATIONS else with_switch(plan, switch_name, False)
     return plan
@@ -250,7 +250,7 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> Non
 
 
 def finds_again(answer: Answer) -> bool:
-    """Whether its seed still finds it, with the draws and judges of today."""
+    """Whether the recorded seed still finds the bug, with the present draws and judges."""
     plan = draw(answer.seeds - 1)
     sound = play(plan, cpu_s=SEED_S)
     with bug_in(answer.bug):
@@ -276,7 +276,7 @@ def answers() -> list[Answer]:
 
 
 def main() -> None:
-    """Ask what was not asked yet; or print what was."""
+    """Examine the bugs that have no answer yet, or print the stored answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--cpu", type=float, default=CPU_S, help="seconds of processor time per bug"
@@ -321,7 +321,7 @@ def _keep_answer(answer: Answer) -> None:
 
 
 def table(answers_found: Sequence[Answer]) -> Iterator[str]:
-    """As rows of a page."""
+    """A row of a Markdown table for each answer."""
     for answer in answers_found:
         acts = "" if answer.shrunk is None else f"{answer.shrunk} acts"
         other_result = (

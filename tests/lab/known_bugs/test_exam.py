@@ -16,7 +16,7 @@ from txnsim_lab.simulation.play import play
 
 
 def as_4_2(_seed: int) -> Plan:
-    """Healthy; its commit waits for a leader and then for a marker."""
+    """A healthy plan whose commit waits for a leader and then for a marker."""
     return leaderless_plan(as_version="4.2")
 
 
@@ -129,7 +129,7 @@ def test_a_search_goes_on_where_the_last_one_ended(monkeypatch: pytest.MonkeyPat
 @pytest.mark.costly
 @pytest.mark.slow
 def test_bugs_that_are_played_together_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is found, one is noticed, and one that is asked for makes no difference."""
+    """The three bugs: one is found, one is noticed, and one makes no difference."""
     monkeypatch.setattr(run, "draw", as_4_2)
     names = ["markers-for-one-leader", "implicit_add_is_repeated", "no-snapshots"]
     alone = [list(run.examine([name], cpu_s=0.01))[-1] for name in names]

@@ -80,7 +80,7 @@ def test_it_tells_what_happens_at_each_point_that_takes_it(section_name: str) ->
 
 
 def points(name: str) -> list[str]:
-    """Where an action has a meaning."""
+    """The fault points at which an action has a meaning."""
     return [str(point) for point, takes in TAKES.items() if CROSSING[name] in takes]
 
 
@@ -93,7 +93,7 @@ def test_the_overview_leads_to_each_action() -> None:
 @pytest.mark.costly
 @pytest.mark.clients
 def test_every_example_passes(pytester: pytest.Pytester) -> None:
-    """All in one run of pytest, with aiokafka in virtual time."""
+    """All examples run in one session of pytest, with aiokafka in virtual time."""
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
     programs = {name: block(name, "python") for name in NAMES}
     for program_name, program in programs.items():

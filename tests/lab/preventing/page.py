@@ -42,7 +42,7 @@ gives none until it knows."""
 
 
 class SwitchedStory(msgspec.Struct, frozen=True, kw_only=True):
-    """A story that is told without some switches."""
+    """A story that is played without some switches."""
 
     switches: tuple[str, ...]
     story: Scenario
@@ -53,7 +53,7 @@ class SwitchedStory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kip_890() -> tuple[Row, list[Row]]:
-    """Head and rows: stories that a rule of KIP-890 makes healthy."""
+    """The table of stories that a rule of KIP-890 makes healthy: its head and its rows."""
     rows: list[Row] = []
     for story in _stories():
         verdicts = {
@@ -69,7 +69,7 @@ def kip_890() -> tuple[Row, list[Row]]:
 
 
 def switches() -> tuple[Row, list[Row]]:
-    """Head and rows: switches without which a story has an anomaly."""
+    """The table of switches without which a story has an anomaly: its head and its rows."""
     documentation = Rules.documentation()
     rows: list[Row] = [
         (
@@ -99,7 +99,7 @@ def _labels_by_kinds(
 
 
 def explorations() -> tuple[Row, list[Row]]:
-    """Head and rows: ways of explorations without a switch and with it."""
+    """The table of ways of explorations, without a switch and with it: its head and its rows."""
     rows: list[Row] = []
     for way_switch, result in zip(WAYS, kept_results(), strict=True):
         rows.append(
@@ -115,7 +115,7 @@ def explorations() -> tuple[Row, list[Row]]:
 
 
 def switched_stories() -> Iterator[SwitchedStory]:
-    """The stories of the catalogue that are told with switches turned by hand."""
+    """The stories of the catalogue that are played with some switches turned off."""
     for story in _stories():
         anomalies: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
         healthy_modes: dict[tuple[str, ...], list[str]] = {}

@@ -52,7 +52,7 @@ class WaySwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WayResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found at the end of a way."""
+    """The anomalies at the end of a way."""
 
     exploration: str
     way: str
@@ -136,7 +136,7 @@ def play_both(way_switch: WaySwitch) -> WayResult:
 
 
 def kept_results() -> tuple[WayResult, ...]:
-    """What was found when it was asked last, in the order of ``WAYS``."""
+    """The stored results of the last run, in the order of ``WAYS``."""
     return msgspec.json.decode(RESULTS_FILE.read_bytes(), type=tuple[WayResult, ...])
 
 

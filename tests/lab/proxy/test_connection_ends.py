@@ -10,7 +10,7 @@ from txnsim_lab.proxy._frame_stream import FrameHandling, FrameStream
 
 
 class Told:
-    """Both sides, as they are told."""
+    """Notes the calls that both ends of a connection make."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -32,7 +32,7 @@ class Told:
 
 
 class Wire(asyncio.Transport):
-    """A transport that notes what is asked of it."""
+    """A transport that notes the calls of its methods."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ def hosts_in(cls: Any, path: str) -> Iterator[str]:
 
 
 def parts_of(hint: Any) -> Iterator[Any]:
-    """The messages in a type."""
+    """The message classes in a type annotation."""
     if is_dataclass(hint):
         yield hint
     for part in get_args(hint):
@@ -290,7 +290,7 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 
 @within(run_proxied)
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
-    """The listeners for brokers lead on to where they are told; the sender is known by its name."""
+    """Listeners for brokers lead to the given addresses; a listener's name tells the sender."""
     image = cluster.sim.metadata.image
     peers = tuple(
         NodeAddress(int(n), broker.host, broker.port) for n, broker in image.brokers.items()
@@ -499,7 +499,7 @@ async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
 async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners(
     cluster: ProxiedCluster,
 ) -> None:
-    """Each is a listener: 20,000 brokers of a Metadata would be as many."""
+    """The proxy opens a listener per broker, so it limits their number."""
     late = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
         await late._learn_late(

@@ -29,7 +29,7 @@ REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 
 
 async def records(cluster: ProxiedCluster) -> int:
-    """How many there are in orders-0, asked past the proxy."""
+    """The number of records in orders-0, read without the proxy."""
     async with cluster.client("counter") as client:
         result = await fetch(
             client, "orders", 0, 0, isolation=IsolationLevel.READ_UNCOMMITTED, max_wait_ms=0
@@ -38,7 +38,7 @@ async def records(cluster: ProxiedCluster) -> int:
 
 
 def struck(cluster: ProxiedCluster, rule_id: str) -> int:
-    """How often a rule has struck that is in force."""
+    """How often an armed rule has struck."""
     armed = cluster.injector.get(rule_id)
     assert armed is not None
     return armed.struck
@@ -163,7 +163,7 @@ async def test_a_rule_that_is_armed_late_sees_no_answer_of_a_request_that_it_can
 
 @within(run_proxied)
 async def test_a_request_is_about_a_topic_that_it_tells_by_id(cluster: ProxiedCluster) -> None:
-    """Also where no answer has told its name before: it is looked up."""
+    """The proxy looks up the topic's name if no earlier answer had it."""
     cluster.arm(Fail(error="NOT_LEADER_OR_FOLLOWER"), REQUEST, api="Produce", topic="orders")
     topic_id = cluster.sim.metadata.image.topics["orders"].topic_id
     wire = await open_wire(cluster)
@@ -272,7 +272,7 @@ async def test_a_rule_sees_the_answer_to_a_held_request_of_a_client_that_left(
 
 @within(run_proxied)
 async def test_a_field_of_a_real_answer_is_rewritten(cluster: ProxiedCluster) -> None:
-    """A reader is told of another last stable offset than the broker has."""
+    """A rule rewrites the last stable offset of the broker's answer."""
     add = Rewrite(field="last_stable_offset", how=RewriteHow.ADD, value=7)
     cluster.arm(add, RESPONSE, api="Fetch", client_id="reader")
     settings = ClientSettings(client_id="reader")

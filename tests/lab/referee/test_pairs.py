@@ -79,7 +79,7 @@ def test_the_death_of_a_broker_hangs_a_commit_of_4_3_alone() -> None:
 
 
 def kinds_on_way(way: str, design: str) -> set[str]:
-    """What is found at the end of a way of stale-coordinator."""
+    """The anomalies at the end of a way of the exploration stale-coordinator."""
     replayed, failures = play_way(
         "stale-coordinator", read_way(way), designs_of("4.4", design), Side.B
     )

@@ -28,7 +28,7 @@ MISTAKES: Final = ("produc", "committ", "begn")
 
 
 def story(seed: int) -> dict[str, Any]:
-    """What a program might claim: a few steps in some order, some refused, some misspelt."""
+    """A drawn hypothesis: a few steps in some order, some of them refused or misspelt."""
     draw = SeededRng(seed).stream("stories")
     steps: list[dict[str, Any]] = [{"call": {"who": "app", "do": "init-producer-id"}}]
     is_held = draw.randrange(4) == 0

@@ -34,7 +34,7 @@ def test_each_incident_is_found_and_nothing_else(
 def test_running_brokers_say_the_same(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A cluster that goes on with these disks, asked by ``txns decisions``."""
+    """``txns decisions`` gives the same result on a cluster that is started from these disks."""
     incident = INCIDENTS[name]
     directories = [str(path) for path in write_incident(name).write(tmp_path / "after")]
     arguments = ("--clock-at", "stopped", "--load", *directories)

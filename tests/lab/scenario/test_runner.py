@@ -386,7 +386,7 @@ async def test_one_hangs_and_two_look_like_it() -> None:
 
 
 def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
-    """Also where one broker coordinates and leads all: a broker's markers wait for each other."""
+    """This holds also if one broker coordinates and leads everything."""
 
     async def main(kafka: VirtualCluster) -> None:
         places = [TopicPartition("orders", 1), TopicPartition("payments", 0)]

@@ -95,7 +95,7 @@ def test_what_may_be_granted(
 def test_a_position_is_not_told_while_an_open_transaction_has_one(
     end: str, broken: list[str]
 ) -> None:
-    """One whose abort is granted may have been aborted for its timeout before that."""
+    """A transaction whose abort is granted may have been aborted at its timeout before."""
     story = HistoryBuilder()
     story.send_offsets("T1", 5)
     story.positions(3, asked_ms=1_500)
@@ -309,7 +309,7 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
 
 
 def mixed_by_chance(random: Any) -> HistoryBuilder:
-    """Plain positions, positions of transactions, and readers, who are told anything."""
+    """A history of commits of positions, with and without transactions, and of drawn answers."""
     story, open_now = HistoryBuilder(), {"T0"}
     for number in range(1, random.randint(4, 40)):
         now_ms = number * 1_000
@@ -357,7 +357,7 @@ Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 
 
 def moves(how: str, count: int) -> History:
-    """A group that goes on so many times, and looks where it stands each time."""
+    """A history in which a group commits ``count`` positions and reads each of them."""
     story, asked_ms = HistoryBuilder(), 500
     for record_number in range(count):
         within = how == "transactions" or (
@@ -377,7 +377,7 @@ def moves(how: str, count: int) -> History:
 
 
 def steps(judge: Judge, history: History) -> int:
-    """How many lines of the module run."""
+    """The number of lines of ``_broker_promises`` that a judge runs through."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: object) -> Any:
@@ -416,7 +416,7 @@ def raise_the_watermark_of_a_follower(cluster: VirtualCluster) -> None:
 
 
 def show_a_transaction_before_its_marker_is_replicated(cluster: VirtualCluster) -> None:
-    """As if the marker at 3 had been forgotten when it was not replicated yet."""
+    """A bug: the log forgets the marker at 3 before it is replicated."""
     lower_the_watermark(cluster)
     follower = next(
         broker for broker in cluster.sim.brokers.values() if PLACE not in broker.replicas.led
@@ -434,7 +434,7 @@ def show_a_transaction_where_a_follower_has_another_record(cluster: VirtualClust
 
 
 def lower_the_watermark(cluster: VirtualCluster) -> None:
-    """A new leader begins with the high watermark that it knows. It may be lower."""
+    """Lower the high watermark, as a new leader may do that knows a lower one."""
     assert leader(cluster).replicas.led[PLACE].last_stable_offset == 4
     for broker in cluster.sim.brokers.values():
         broker.replicas.hosted[PLACE].high_watermark = 3

@@ -114,7 +114,7 @@ def test_what_is_healed_may_uncover_something_else(monkeypatch: pytest.MonkeyPat
 
 
 def with_a_marker(*, plus: int, often: bool) -> Plan:
-    """Somebody writes a marker by hand, in some epoch, and commits a transaction then."""
+    """A plan in which an operator writes a marker by hand, and then commits a transaction."""
     epoch = {"told": "producer_epoch", "of": "own-id"}
     identity_fields = {
         "producer_id": {"told": "producer_id", "of": "own-id"},
@@ -196,7 +196,7 @@ def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
 
 
 class Slow:
-    """Takes longer than the limit to go."""
+    """An object whose deletion takes longer than the limit."""
 
     def __del__(self) -> None:
         began_s = time.process_time()
@@ -271,7 +271,7 @@ BEFORE = os.environ.get("PYTHONHASHSEED")
 
 
 def without_cpu_time(rows_found: list[SeedRow]) -> list[SeedRow]:
-    """Without what differs between machines."""
+    """The rows without processor times, which differ between machines."""
     return sorted(
         (msgspec.structs.replace(row, cpu_ms=0) for row in rows_found), key=lambda row: row.seed
     )

@@ -54,7 +54,7 @@ SEEDS = range(120)
 
 
 def steps_of(plan: Plan) -> list[Step]:
-    """Its acts but questions of somebody curious, which no step can say."""
+    """The plan's acts as steps, without those of the curious client, which no step can express."""
     acts = [act for track in plan.tracks for act in track.acts]
     return [Step.model_validate(act.step) for act in acts if ASK_KEY not in act.step]
 
@@ -155,7 +155,7 @@ def test_every_question_can_be_put_and_most_are_answered() -> None:
 
 
 def asking(api: str, version: int, to: dict[str, Any], **fields: Any) -> Plan:
-    """A plan in which somebody asks for one thing."""
+    """A plan in which a curious client sends one request."""
     plan = leaderless_plan(as_version="4.4")
     question = {"api": api, "version": version, "to": to, "fields": fields}
     act = Act({"ask": question}, 0, 1, CURIOUS_FEATURE)
@@ -230,7 +230,7 @@ async def wrong(guest: Guest) -> None:
 
 
 class BrokerResponseError(Exception):
-    """As a library has it."""
+    """An exception with the name of kafka-python's error class."""
 
 
 async def refuse_workload(_guest: Guest) -> None:

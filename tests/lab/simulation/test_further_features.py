@@ -267,7 +267,7 @@ def test_brokers_in_trouble_are_late_or_refuse_and_a_sound_cluster_bears_it() ->
 
 
 def of_amid(plan: Plan) -> list[list[Act]]:
-    """The acts of each unit of faults with something in their middle."""
+    """The acts of each disturbance that has other acts in its middle."""
     units: dict[tuple[int, int], list[Act]] = {}
     for track_number, track in enumerate(plan.tracks):
         for act in track.acts:

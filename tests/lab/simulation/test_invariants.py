@@ -37,7 +37,7 @@ PLACE = TopicPartition("orders", 0)
 
 
 async def use(cluster: VirtualCluster) -> None:
-    """A position, a committed transaction, and one that is open."""
+    """Make a position, a committed transaction and an open transaction."""
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         request = offset_commit("g", GroupMetadata(), {PLACE: 3})
         await client.ask_group_coordinator("g", request)
@@ -182,7 +182,7 @@ def test_a_move_that_was_not_replicated_in_time_may_stay_in_the_log() -> None:
 
 
 async def refuse_the_first_record(cluster: VirtualCluster, transactional_id: str) -> TxnMetadata:
-    """Ask for an identity while the log takes nothing from coordinators."""
+    """Send InitProducerId while the log refuses coordinators' appends."""
     fail = Fail(error="NOT_ENOUGH_REPLICAS")
     cluster.arm(fail, FaultPoint.LOG_APPEND, kind="coordinator", role="leader")
     coordinator = leader(cluster, cluster.home(transactional_id)).coordinator

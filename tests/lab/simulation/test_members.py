@@ -52,7 +52,7 @@ def cluster(*member_ids: str, generation: int = 2) -> Any:
 
 
 def cluster_of(*groups: Any, behind_may: bool = True) -> Any:
-    """A broker for each, of which the last has the newest."""
+    """A cluster with a broker for each release; the last broker has the newest release."""
     missing = Rejection(error=16, reason="")  # type: ignore[arg-type] # any error
     release = SimpleNamespace(rules=replace(LATEST_RULES, members_behind_may_commit=behind_may))
 

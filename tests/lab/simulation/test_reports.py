@@ -16,7 +16,7 @@ from txnsim_lab.simulation.reports import report_on
 
 @pytest.fixture(autouse=True)
 def leaderless_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each seed is the plan of the commit without a leader."""
+    """Give every seed the plan in which a commit meets a partition without a leader."""
     monkeypatch.setattr(reports, "draw", lambda seed, wanted_plan: leaderless_plan())
 
 

@@ -78,7 +78,7 @@ class Brokers(SimDisks):
 
 
 class Told:
-    """What came of a story, and what it left."""
+    """The result of a story, and what the story left in the cluster."""
 
     def __init__(self) -> None:
         self.result: RunResult | None = None
@@ -184,7 +184,7 @@ WHERE: Final = "--bootstrap-server"
 def deny(
     resource_type: ResourceType, name: str, *operations: AclOperation
 ) -> tuple[AclBinding, ...]:
-    """What somebody who may do everything else may not."""
+    """ACLs that deny these operations, for a user with all other rights."""
     pattern = PatternType.LITERAL if resource_type is ResourceType.CLUSTER else PatternType.PREFIXED
     return tuple(
         acl(
@@ -200,7 +200,7 @@ def deny(
 
 
 def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
-    """Tell a story in V- as somebody who may do everything but that."""
+    """Play a story in V- as a user that has every right but those denied."""
     security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
     return tell_story(
         scenario,
@@ -212,7 +212,7 @@ def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
 
 
 def leftover_rows(ended_story: Told) -> list[tuple[str, str, str]]:
-    """Kind, name and reason of what is left."""
+    """Kind, name and reason of each leftover."""
     assert ended_story.left is not None
     return [(leftover.kind, leftover.name, leftover.why) for leftover in ended_story.left]
 
@@ -656,7 +656,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Care:
-    """A cluster, and what care of its logs takes."""
+    """A cluster with clients that the tests of log care use."""
 
     def __init__(
         self, proxied_cluster: ProxiedCluster, client: Cluster, producer: Producer
@@ -754,7 +754,7 @@ for word in "$@"; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; do
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on its path but what a test puts there."""
+    """A PATH with the commands that the test puts there, and no others."""
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")

@@ -31,7 +31,6 @@ TX = "app/7:0"
 def test_wrong_data_is_told_of_stories_whose_data_is_wrong(
     name: str, run: str, take: str, *, by_application: bool | None
 ) -> None:
-    """Row 07."""
     facts = FollowedTrace.of_recording(recording_of_run(name, run, take)).facts()
     assert {wrong.by_application for wrong in facts.wrong_data} == (
         set() if by_application is None else {by_application}
@@ -75,7 +74,7 @@ PRODUCED = (call("produce"), appended(0, 0), call("end"))
 
 
 def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None:
-    """Row 08: a commit that met CompleteAbort was told as "it asked to abort"."""
+    """The page once told a commit that met CompleteAbort as "it asked to abort"."""
     refused = applications(
         *PRODUCED,
         asked(2, "commit", error="INVALID_PRODUCER_EPOCH"),
@@ -94,7 +93,6 @@ def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None
 
 
 def test_a_transaction_of_an_application_begins_with_its_first_request_after_the_last_end() -> None:
-    """The application box was of a transaction that only the coordinator had (lesson L3)."""
     ended = (*PRODUCED, asked(2, "commit"), result(2))
     view = applications(*ended).view_of("app")
     assert view is not None

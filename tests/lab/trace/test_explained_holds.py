@@ -22,7 +22,6 @@ from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 def test_a_held_end_of_another_transaction_is_no_cause(
     held_names: tuple[str, ...], names: list[str], transaction_version: int
 ) -> None:
-    """It was named as one, and where both were held, only it was."""
     lines: list[bytes] = []
 
     async def main(cluster: VirtualCluster) -> None:

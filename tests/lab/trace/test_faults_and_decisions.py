@@ -123,7 +123,6 @@ RELEASED = ("fault", "fault.release", (0, 5), "", {"rule": "late", "held": 0})
 def test_only_what_is_held_of_the_transaction_itself_holds_it_back(
     events: tuple[tuple[Any, ...], ...], expected_indexes: list[int]
 ) -> None:
-    """The last strike of any rule that held something was named as the cause."""
     faults_and_decisions = FaultsAndDecisions.from_events(small(NODES, *events).events)
     assert [
         index for index, _ in faults_and_decisions.held_strikes("app", 7, "t-0")

@@ -52,8 +52,6 @@ async def hang(app: Cluster) -> None:
 
 @pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) -> None:
-    """Row 01."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await hang(app)
         assert judged(cluster).state is VerdictState.HANGS
@@ -72,8 +70,6 @@ def test_a_deleted_topic_takes_its_open_transactions_along(level: TraceLevel) ->
 
 
 def test_a_reset_leaves_nothing_of_before() -> None:
-    """Row 02."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await hang(app)
         await begin_transaction(app, "open")
@@ -86,8 +82,6 @@ def test_a_reset_leaves_nothing_of_before() -> None:
 
 
 def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
-    """Row 03."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         tracer = cluster.env.tracer
         producer = await begin_transaction(app, "billing")
@@ -109,8 +103,6 @@ def test_where_recording_stops_nothing_is_known_until_it_goes_on() -> None:
 
 @pytest.mark.parametrize("victim", ["leader", "coordinator"])
 def test_what_is_dead_is_told_at_once_and_after_the_election(victim: str) -> None:
-    """Row 05."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         home = cluster.home("billing")
         if cluster.leader(home) == cluster.leader(WHERE):
@@ -132,8 +124,6 @@ def test_what_is_dead_is_told_at_once_and_after_the_election(victim: str) -> Non
 
 
 def test_the_only_replica_is_dead() -> None:
-    """Row 05."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await Admin(app).create_topic("orders", partitions=1, replication_factor=1)
         producer = await begin_transaction(app, "billing")
@@ -150,8 +140,6 @@ def test_the_only_replica_is_dead() -> None:
 
 @pytest.mark.parametrize("level", [TraceLevel.BRIEF, TraceLevel.FULL])
 def test_a_marker_that_does_not_come_by_itself(level: TraceLevel) -> None:
-    """Row 06."""
-
     async def held(cluster: VirtualCluster, app: Cluster) -> None:
         producer = await begin_transaction(app, "billing")
         await producer.send("orders", 0, b"x")
@@ -179,8 +167,6 @@ def test_a_marker_that_does_not_come_by_itself(level: TraceLevel) -> None:
 
 
 def test_readers_that_wait_are_told_and_so_is_none() -> None:
-    """Row 09."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await hang(app)
         assert partition(cluster).readers == ()
@@ -199,8 +185,6 @@ def test_readers_that_wait_are_told_and_so_is_none() -> None:
 
 
 def test_deleted_records_do_not_end_a_hang() -> None:
-    """Row 10."""
-
     async def story(cluster: VirtualCluster, app: Cluster) -> None:
         await hang(app)
         await Admin(app).delete_records(WHERE, 2)

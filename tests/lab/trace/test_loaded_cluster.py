@@ -131,7 +131,7 @@ async def read_partitions(
 
 
 async def live(cluster: VirtualCluster, random: Random) -> ClientView:
-    """A random history; what clients see at its end."""
+    """Play a random history; return what clients see at its end."""
     async with cluster.client() as client:
         producers = {
             transactional_id: Producer(client, transactional_id=transactional_id)
@@ -162,7 +162,7 @@ async def live(cluster: VirtualCluster, random: Random) -> ClientView:
 
 
 async def hang(client: Cluster, partition: TopicPartition) -> None:
-    """Open a transaction that no coordinator knows; it may have another leader by now."""
+    """Open a transaction that no coordinator knows, after a new look-up of the leader."""
     client.forget_leader(partition.topic)
     error, _ = await produce_without_adding(
         Admin(client), partition, "ghost", age_ms=3_600_000, version=11
@@ -184,7 +184,7 @@ async def advance(producer: Producer, random: Random, partition: TopicPartition,
 
 
 def write(cluster: VirtualCluster, directory: Path) -> list[Path]:
-    """Each broker's disk; the directories."""
+    """Write each broker's log directory below a folder; return the paths."""
     paths = []
     for broker_id in cluster.sim.members:
         path = directory / f"broker-{broker_id}"
@@ -252,7 +252,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster has left when it was written."""
+    """The state of a cluster at the moment when its directories were written."""
 
     seen: ClientView
     image: ClusterImage
@@ -261,7 +261,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configure(cluster: VirtualCluster) -> None:
-    """What an operator may have set."""
+    """Set some of the configs that an operator may set."""
     image = cluster.sim.metadata.image
     image = image.with_topic_configs("orders", {"max.message.bytes": "2000000"})
     image = image.with_broker_configs("1", {"log.cleaner.threads": "2"})
@@ -271,7 +271,7 @@ def configure(cluster: VirtualCluster) -> None:
 
 
 def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
-    """The metadata, without what is another for each life of a broker."""
+    """The metadata without the fields that change with each start of a broker."""
     return {
         "brokers": list(image.brokers),
         "features": image.features,
@@ -295,7 +295,7 @@ def metadata_without_lives(image: ClusterImage) -> dict[str, object]:
 
 
 async def go_on(client: Cluster, seen_before: ClientView) -> None:
-    """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
+    """Fence the open transactions and repair the hanging ones; then no reader is held back."""
     admin = Admin(client)
     for transactional_id in NAMES:
         async with Producer(client, transactional_id=transactional_id) as producer:
@@ -352,7 +352,7 @@ def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -
 def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     tmp_path: Path,
 ) -> None:
-    """A transaction that lives was called hanging: no event had told of it."""
+    """The trace must have an event about each live transaction that was loaded."""
     orders = PARTITIONS[0]
 
     async def write_disks(cluster: VirtualCluster) -> tuple[list[Path], int]:

@@ -42,7 +42,7 @@ def recording_with(name: str) -> Recording:
 
 
 class Tags(HTMLParser):
-    """The tags of a page."""
+    """Collects the names of a page's tags."""
 
     def __init__(self) -> None:
         super().__init__()

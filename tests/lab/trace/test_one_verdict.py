@@ -57,7 +57,7 @@ class DrawnRun:
     # Steps
 
     async def step(self, app: Cluster) -> None:
-        """Do one thing; what the cluster refuses is no failure of the test."""
+        """Do one drawn act; a refusal by the cluster is no failure of the test."""
         name, act = self.random.choice(
             [
                 *[("send", self.send)] * 5,
@@ -225,7 +225,7 @@ class DrawnRun:
         return differences
 
     def follow(self) -> None:
-        """Read the trace on."""
+        """Follow the events that the trace has got since the last call."""
         tracer = self.cluster.env.tracer
         events: list[Event] = list(tracer.events(self.position))
         for event in events:
@@ -233,7 +233,7 @@ class DrawnRun:
             self.position = event.i + 1
 
     def look_inside(self, verdict: Verdict) -> list[str]:
-        """What a look into the brokers says otherwise, without the judge."""
+        """The differences between the verdict and the state in the brokers' memory."""
         image = self.cluster.sim.metadata.image
         differences = []
         expected_names = {
@@ -282,7 +282,7 @@ class DrawnRun:
         return differences
 
     async def ask_operator(self, app: Cluster, judged: PartitionVerdict) -> str | None:
-        """What ``txns why`` says otherwise; None while it can't ask."""
+        """The differences between the verdict and ``txns why``; None while it gets no answer."""
         topic_name, _, index = judged.partition.rpartition("-")
         topic_partition = TopicPartition(topic_name, int(index))
         if judged.state is VerdictState.NO_LEADER or judged.wrong_data:

@@ -295,7 +295,7 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
 
 
 async def _send_heartbeat(group_bench: GroupBench, member_id: str, epoch: int, *owned: str) -> int:
-    """A heartbeat of a member with such active tasks; its epoch afterwards."""
+    """Send a heartbeat of a member with these active tasks; return its new epoch."""
     has = Tasks(active=tasks(*owned)) if owned or not epoch else None
     reply = await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
     assert isinstance(reply, StreamsReply), reply
@@ -317,7 +317,7 @@ async def test_members_of_streams_groups_are_as_their_coordinator_tells(
     states_seen: list[tuple[str, list[str]]] = []
 
     def look() -> None:
-        """Check that a reader of the trace knows the members that there are."""
+        """Check that a reader of the trace knows the group's members."""
         members_told = state_at(tracer.events(), tracer.nodes).streams
         for member in members_told.values():
             del member["i"]

@@ -209,7 +209,7 @@ def create_topics_with_configs(player: FramePlayer) -> None:
 
 
 def delete_topics(player: FramePlayer) -> None:
-    """By name, by id, twice, missing."""
+    """Delete topics by name and by id, a topic twice, and a missing topic."""
     for version in range(1, 7):
         name, _ = player.create_topic(f"v{version}")
         deletion: dict[str, Any] = {"topic_names": [name], "topics": [{"name": name}]}
@@ -261,7 +261,7 @@ def describe_cluster(player: FramePlayer) -> None:
 
 
 def describe_topic_partitions(player: FramePlayer) -> None:
-    """Pages and cursors."""
+    """DescribeTopicPartitions page by page, with cursors."""
     first_topic, _ = player.create_topic("one", 3)
     second_topic, _ = player.create_topic("two", 2)
     missing = player.full_name("missing")

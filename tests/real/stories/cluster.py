@@ -13,7 +13,7 @@ NO_BROKER: Final = 4711
 
 
 def describe_quorum(player: FramePlayer) -> None:
-    """The metadata log, other partitions of it, other topics."""
+    """DescribeQuorum of the metadata log, of its missing partitions and of other topics."""
     topic, _ = player.create_topic()
     for version in range(3):
         answer = player.ask_unrecorded(
@@ -88,7 +88,7 @@ def _quorum_state(answer: Any) -> object:
 
 
 def unregister_broker(player: FramePlayer) -> None:
-    """Brokers that nobody knows can't be forgotten."""
+    """UnregisterBroker of unknown brokers."""
     for broker in (NO_BROKER, -1):
         player.ask("UnregisterBroker", 0, str(broker), broker_id=broker)
 
@@ -140,7 +140,7 @@ def delegation_tokens(player: FramePlayer) -> None:
 
 
 def client_quotas(player: FramePlayer) -> None:
-    """Set, described by every kind of filter, removed; and what can't be set."""
+    """Client quotas are set, described by each kind of filter, removed; bad ones refused."""
     user, client = ("user", player.full_name("u")), ("client-id", player.full_name("c"))
     address = ("ip", "192.0.2.1")
     rate = ("producer_byte_rate", 1024.0)

@@ -66,7 +66,7 @@ BROKER_FORMS: Final = (
 
 
 def describe_configs(player: FramePlayer) -> None:
-    """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
+    """DescribeConfigs of topics, brokers and unknown resources, with synonyms."""
     topic, _ = player.create_plain_topic("t", 1, retention_ms="77", cleanup_policy="compact")
     for version in range(1, 5):
         for synonyms in (False, True):

@@ -28,7 +28,7 @@ def _patch(batch: bytes, position: int, piece: bytes, *, crc: bool = True) -> by
 
 
 def produce_versions(player: FramePlayer) -> None:
-    """Every version: appended, unknown, several partitions, acks."""
+    """Every version of Produce, to known and unknown topics, with each value of acks."""
     topic = player.create_topic(partitions=2)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     player.await_coordinator(player.full_name())
@@ -128,7 +128,7 @@ BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
 
 
 def produce_batches(player: FramePlayer) -> None:
-    """Batches that are refused, and how: shapes, checksums, counts, codecs."""
+    """Batches that Produce refuses for their shape, checksum, counts or codec."""
     topic = player.create_topic()
     for version in (3, 7, 8, 13):
         for note, batch in BATCHES:
@@ -169,7 +169,7 @@ def produce_batches(player: FramePlayer) -> None:
 
 
 def fetch_versions(player: FramePlayer) -> None:
-    """Every version, offsets in and out of range, epochs, isolation, sizes."""
+    """Fetch in every version: offsets in and out of range, epochs, isolation levels, sizes."""
     topic = player.create_topic(partitions=2)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     for record_value in ("a", "b", "c"):
@@ -230,7 +230,7 @@ def fetch_versions(player: FramePlayer) -> None:
 
 
 def list_offsets(player: FramePlayer) -> None:
-    """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
+    """ListOffsets by every special timestamp in every version, by time, and with mistakes."""
     topic, _ = topic_and_id = player.create_topic(partitions=2)
     for index, stamp in enumerate((10, 30, 20, 40, 40)):
         batch = records(f"{index}", timestamp_ms=STAMP_MS + stamp)

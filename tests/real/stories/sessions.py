@@ -23,7 +23,7 @@ SLOTS: Final = 16
 
 
 class SessionReader:
-    """One reader with a fetch session, if the broker grants one."""
+    """A reader with a fetch session, if the broker grants a session."""
 
     def __init__(self, player: FramePlayer, version: int) -> None:
         self.session_id = 0
@@ -49,7 +49,7 @@ class SessionReader:
 
 
 def merge_requests(*requests: dict[str, Any]) -> dict[str, Any]:
-    """One request for the partitions of several, in this order."""
+    """A Fetch for the partitions of several requests, in this order."""
     combined = {**fetch(("", UNUSED_TOPIC_ID)), "topics": []}
     for request in requests:
         combined["topics"] = [*combined["topics"], *request["topics"]]
@@ -67,7 +67,7 @@ def forget_partitions(topic: Topic, *partitions: int) -> dict[str, Any]:
 
 
 def session_life(player: FramePlayer) -> None:
-    """Opened, kept, extended, shortened, closed; wrong epochs, wrong ids."""
+    """A fetch session is opened, changed and closed; requests with wrong epochs and ids."""
     topic = player.create_topic(partitions=3)
     missing: Topic = (player.full_name("missing"), UNUSED_TOPIC_ID)
     player.ask_unrecorded("Produce", 8, **produce(topic, records("a"), 8))

@@ -143,7 +143,7 @@ def _match_clients(player: FramePlayer) -> None:
 def _until_wanted(
     player: FramePlayer, client: uuid.UUID, is_so: Callable[[Collection[str]], bool]
 ) -> None:
-    """Wait until the broker has heard of the subscription. Other answers come at once."""
+    """Wait until the broker knows of the subscription."""
     player.ask_until(
         lambda answer: is_so(set(answer.requested_metrics)), GET, 0, client_instance_id=client
     )

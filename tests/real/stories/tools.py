@@ -10,7 +10,7 @@ TOPIC, BROKER = 2, 4
 
 
 def create_partitions(player: FramePlayer) -> None:
-    """Counts, assignments by hand, duplicates, dry runs; the new partitions are used."""
+    """CreatePartitions by count and by assignment, with duplicates and dry runs."""
     topic_and_id = player.create_topic(partitions=2)
     topic = topic_and_id[0]
 
@@ -65,7 +65,7 @@ def create_partitions(player: FramePlayer) -> None:
 
 
 def replace_configs(player: FramePlayer) -> None:
-    """All configs at once of topics and brokers, refused and replaced."""
+    """AlterConfigs, which replaces all configs of a topic or broker, accepted and refused."""
     topic = player.create_plain_topic()[0]
 
     def alter(note: str, *configs: tuple[str, str | None], version: int = 2, **more: Any) -> None:
@@ -149,7 +149,7 @@ def describe_log_dirs(player: FramePlayer) -> None:
 
 
 def elect_leaders(player: FramePlayer) -> None:
-    """Nobody needs an election on a single broker; wrong types, wrong partitions."""
+    """ElectLeaders on a single broker, with wrong election types and wrong partitions."""
     topic = player.create_topic(partitions=2)[0]
     topic_partitions = [
         {"topic": topic, "partitions": [0, 9, -1]},

@@ -9,7 +9,7 @@ from txnsim_lab.conformance._book.frame_player import FramePlayer, Story, Topic
 
 
 def new_flow(player: FramePlayer) -> None:
-    """Transactions v2: Produce 12 and 13 add, EndTxn 5 bumps; every mistake."""
+    """Transactions v2: Produce 12 and 13 add partitions, EndTxn 5 bumps the epoch; and mistakes."""
     for version in (12, 13):
         topic = player.create_topic(f"t{version}", partitions=2)
         txn = StoryTxn(player, f"id-{version}")

@@ -15,7 +15,7 @@ from txnsim_lab.conformance._book.frame_player import (
 
 
 class StoryTxn:
-    """One transactional id on the stage, with short calls."""
+    """A transactional id of a story, with a method for each request."""
 
     def __init__(self, player: FramePlayer, name: str = "id", *, timeout_ms: int = 60_000) -> None:
         self.player = player

@@ -167,7 +167,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
             self.standing_alerts = standing
 
         def start(self) -> None:
-            """It runs."""
+            """Do nothing."""
 
         def wait(self, stop: threading.Event) -> None:
             handlers[signal.SIGTERM]()

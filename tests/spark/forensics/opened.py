@@ -52,12 +52,12 @@ def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord
 
 
 def no_marker_since(_since_ms: int) -> PartitionMarkers:
-    """A whole log without a marker of the producer."""
+    """Markers of a partition whose whole log has no marker of the producer."""
     return PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:
-    """One partition of coordinators, with this entry, or with none."""
+    """The logs of a coordinator that has this entry, or no entry."""
     entries = [] if newest is None else [CoordinatorEntry(newest=newest, decision=decision)]
     return coordinators_of(entries, forgotten_producers={}, partitions_on_disk=[0])
 

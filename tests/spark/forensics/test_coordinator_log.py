@@ -30,7 +30,7 @@ def states_in(*log_dirs: Path) -> list[ReplicaState]:
 
 
 def read_entries(*log_dirs: Path) -> tuple[Coordinators, list[str]]:
-    """What coordinators had written down, and what can't be read."""
+    """The coordinators' entries in the logs, and the complaints about unreadable parts."""
     problems: list[str] = []
     return read_coordinators(coordinator_logs_of(states_in(*log_dirs)), problems.append), problems
 

@@ -294,7 +294,7 @@ def test_where_nothing_decides_nothing_is_guessed(
 
 
 def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
-    """Each partition was seen on one broker."""
+    """The two replicas are of different partitions, on one broker each."""
     identities = identify_replicas(
         [(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics()
     )
@@ -312,7 +312,7 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
 def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
     topics: KnownTopics, *, other_has_one: bool, stale: bool
 ) -> None:
-    """LogManager.isStrayReplica; it counted to those with an id."""
+    """As in LogManager.isStrayReplica, a replica without an id is stray where others have an id."""
     neighbour = (replica(1, partition=1), "new" if other_has_one else None)
     identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], topics)
     assert identities.is_stale(replica(1)) is stale

@@ -320,7 +320,7 @@ def test_a_path_without_anything_of_kafka_is_refused(tmp_path: Path) -> None:
 def test_what_a_kill_left_to_read_takes_the_extra(
     tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that needs it is imported before that is said, nor where snapshots are enough."""
+    """The extra's libraries are imported neither before the message nor if snapshots are enough."""
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(on_demand_imports, "find_spec", lambda _name: None)
     killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)

@@ -73,7 +73,7 @@ NOBODY = knowing()
 
 
 class Case(NamedTuple):
-    """What coordinators know, and what follows for the transaction of producer 7, epoch 3."""
+    """The coordinators' entries, and the expected verdict on a transaction of producer 7."""
 
     known: Coordinators
     rule: Reason
@@ -280,7 +280,7 @@ def test_two_replicas_share_what_the_older_leader_epoch_has_in_both() -> None:
 
 
 class Across(NamedTuple):
-    """Replicas, what is open on which broker, and who is behind, or contradicts."""
+    """Replicas with their open transactions, and the expected list of lagging or other replicas."""
 
     replicas: list[ReplicaEnds]
     opens: Mapping[int, OpenTxn]
@@ -572,7 +572,7 @@ def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() 
 
 
 def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() -> None:
-    """A follower hears of it up to replica.fetch.wait.max.ms later than its leader."""
+    """A follower knows of a high watermark up to replica.fetch.wait.max.ms after its leader."""
     assert stood(ends(mark=0), txn(5), replica_ends=(ends(2, mark=8), ends(3, mark=None))).lag == 3
     newer = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
     assert stood(newer, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
@@ -627,7 +627,7 @@ def test_a_report_is_what_its_schema_says() -> None:
 
 
 class Session:
-    """Knows what was registered, and makes no frame."""
+    """A Spark session that returns the table instead of a DataFrame."""
 
     def createDataFrame(self, table: object, schema: object) -> object:  # noqa: N802 - Spark's name
         del schema

@@ -36,7 +36,7 @@ def fragments_of_piece(log_bytes: bytes, position: int = 0) -> dict[int, Fragmen
 
 
 def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
-    """What is open at the end, told from each producer's batches in a list."""
+    """The transactions open at the end, computed from a list of each producer's batches."""
     open_txns = {}
     for producer_id, events in events_of(log_bytes).items():
         marks = [event_number for event_number, event in enumerate(events) if event.is_marker]

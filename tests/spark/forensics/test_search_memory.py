@@ -29,7 +29,7 @@ class Job:
         self._state = state
 
     def run(self) -> tuple[int, int]:
-        """Search; (bytes read, bytes that there are)."""
+        """Search with and without memory; return the bytes that were read, and all bytes."""
         everything = report_since(self._growing.path)
         answer_with_memory = report_since(self._growing.path, since=self._state)
         sizes = answer_with_memory.source.scanned_bytes, everything.source.scanned_bytes
@@ -44,7 +44,7 @@ def report_since(path: Path, since: Path | None = None) -> Report:
 
 
 def encode_report(report: Report) -> bytes:
-    """All of a report but how much was read."""
+    """A report as JSON, without the number of bytes that were read."""
     source = msgspec.structs.replace(report.source, scanned_bytes=0)
     return msgspec.json.encode(msgspec.structs.replace(report, source=source))
 
@@ -71,7 +71,7 @@ def job(growing: GrowingDir, tmp_path: Path) -> Job:
 
 
 def segments(growing: GrowingDir) -> list[Path]:
-    """Return the segments of the log that everybody writes to, in order."""
+    """Return the segments of the log in order."""
     return [
         segment_path for _, segment_path in names.Suffix.LOG.files_in(growing.path / "orders-0")
     ]

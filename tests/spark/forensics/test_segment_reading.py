@@ -104,7 +104,7 @@ def test_gaps_behind_messages_of_old_formats(
 
 
 def read_tasks(state: ReplicaState, tasks: Iterable[Iterable[SegmentFile]]) -> ReplicaRead:
-    """What tasks read, put together."""
+    """The results of all tasks, merged."""
     return replica_read_of(
         state,
         [
@@ -209,7 +209,7 @@ def segments_in(path: Path) -> list[SegmentFile]:
 
 
 def rows_and_notes(path: Path) -> tuple[list[Row], list[Note]]:
-    """Rows of the table ``fragments``, and what came to light."""
+    """Rows of the table ``fragments``, and the notes on the segment."""
     schema = TABLES["fragments"].arrow()
     rows: list[Row] = []
     notes: list[Note] = []
@@ -300,7 +300,7 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 @pytest.fixture
 def driver() -> LogDriver:
-    """Several segments; producer 7 has a transaction open since offset 4, the one before ended."""
+    """A log of several segments; producer 7 has a transaction open since offset 4."""
     log_driver = LogDriver(LogConfig(rules=LATEST_RULES, roll_bytes=300))
     log_driver.txn(0)
     log_driver.txn(0, pid=8)
@@ -314,7 +314,7 @@ def driver() -> LogDriver:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerDir:
-    """Without a replica."""
+    """A broker's log directory without a replica."""
     return BrokerDir(tmp_path / "b")
 
 
@@ -532,7 +532,7 @@ def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("batches_per_segment", [1, 1_000])
 def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment: int) -> None:
-    """A cleaned log is full of them, and only one behind the transaction's beginning counts."""
+    """A cleaned log is full of gaps; only one behind the transaction's beginning counts."""
     count = 2 * NOTES_MAX
     data = [assign(plain(), base_offset=2 * number, leader_epoch=0) for number in range(count)]
     begins = 2 * count - 1

@@ -53,7 +53,7 @@ def stay(
     committed: bool = True,
     epoch: int = 0,
 ) -> PartitionTxn:
-    """On orders-0; its marker bears the time ``at_ms``."""
+    """A transaction on orders-0 whose marker has the timestamp ``at_ms``."""
     has_marker = marker is not None
     return PartitionTxn(
         brokers=(1, 2),

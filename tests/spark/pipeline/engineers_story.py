@@ -47,7 +47,7 @@ class Story:
         self._told: dict[str, str] = {}
 
     def ask(self) -> dict[str, str]:
-        """Run everything; returns the outputs by name."""
+        """Run all commands of the story; return their outputs by name."""
         search = ("logs", "find-hanging", DISKS, "--as-of", "2026-09-22T00:00:00Z")
         self._count_segments("search", *search)
         self._filter("found.json")

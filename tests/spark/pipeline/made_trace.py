@@ -35,7 +35,7 @@ class MadeTrace:
         )
 
     def add_event(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:
-        """One event."""
+        """Add one event; return its index."""
         self.now_us = at_us
         cause = data.pop("cause", None)
         assert cause is None or isinstance(cause, int)

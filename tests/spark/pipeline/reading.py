@@ -60,7 +60,6 @@ class Tables:
 
 
 def partition_of(row: Row) -> Place:
-    """The partition of a row."""
     return Place(row.topic, row.partition)
 
 

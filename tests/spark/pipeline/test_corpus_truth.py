@@ -42,7 +42,7 @@ def told_partitions(stage: Stage) -> Iterator[tuple[int, Place]]:
 
 
 def log_starts(stage: Stage) -> dict[Place, int]:
-    """Start offsets of partitions; segments below them may exist or not."""
+    """The start offset of each partition; segments below it may still exist."""
     return {
         partition.place: partition.start for topic in stage.topics for partition in topic.partitions
     }

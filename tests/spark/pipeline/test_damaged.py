@@ -420,7 +420,7 @@ def test_a_control_record_of_an_unknown_type_is_an_error(
 
 @pytest.mark.slow
 def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> None:
-    """In every sixth byte of a segment."""
+    """The test flips a bit in every sixth byte of a segment, one at a time."""
     log_dir = make_variant(VARIANTS["killed/untouched"], kept_stages, tmp_path / "b")
     for other in log_dir.iterdir():
         if other.is_dir() and other.name not in (QUIET, SPREAD):

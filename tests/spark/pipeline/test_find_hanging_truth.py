@@ -89,7 +89,7 @@ def key_of(finding: Finding | OpenTransaction) -> Key:
 
 
 def reported_statuses(report: Report, stage: Stage) -> dict[Key, OpenTxnStatus]:
-    """What is open in the topics that the script kept account of."""
+    """The open transactions in the topics that the script has noted."""
     unjudged_topics = INTERNAL_TOPICS | set(stage.writers)
     return {
         key_of(finding): finding.verdict
@@ -240,7 +240,7 @@ def test_spark_says_the_same(
 def test_a_directory_that_stopped_in_order_is_judged_without_spark_being_there(
     corpus: Corpus,
 ) -> None:
-    """By the command, in a process that can't find PySpark, numpy or numba."""
+    """Run the command in a process that can't import PySpark, numpy or numba."""
     brokers = map(str, corpus.brokers("clean"))
     words = ["logs", "find-hanging", "--json", "--max-transaction-timeout", "0", *brokers]
     run = subprocess.run(

@@ -45,7 +45,6 @@ def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 
 def probe_rows(stream: DataFrame, output_path: Path) -> list[Any]:
-    """The rows of one probe."""
     rows_seen: list[Any] = []
 
     def take(rows: DataFrame, _batch: int) -> None:

@@ -77,13 +77,13 @@ ONE_AFTER_THE_OTHER: Final = [
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """A log directory, and the rows of its copy."""
+    """A log directory, and all rows of its copy."""
 
     logs: Path
     rows: Sequence[Row]
 
     def expected_rows(self, query: Query) -> list[tuple[Any, ...]]:
-        """The answer of the copy."""
+        """The rows that a query should return, computed from ``rows``."""
         return as_sorted(
             tuple(row[column_name] for column_name in COLUMNS)
             for query_part in query.parts

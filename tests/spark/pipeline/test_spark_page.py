@@ -100,7 +100,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page_folder(tmp_path: Path) -> Path:
-    """With ``brokers``: what hangs on ``orders`` hangs on ``payments``, too."""
+    """With ``brokers``, the transaction that hangs on ``orders`` also hangs on ``payments``."""
     hanging = LogDriver()
     hanging.txn(0)
     for broker in (1, 2):

@@ -62,7 +62,7 @@ class Filled:
         return f"{self.store.uri}/kafka"
 
     def as_local(self, text: str) -> str:
-        """What is told of the store, as it is told of this machine."""
+        """The output about the store, with this machine's paths instead of the store's URIs."""
         return text.replace(self.uri, str(self.local))
 
 
@@ -122,7 +122,7 @@ def test_a_command_says_of_a_store_what_it_says_of_a_directory(
 
 
 def without_source(text: str) -> Any:
-    """The findings of a command, without how it read."""
+    """The findings of a command, without the note whether Spark read the files."""
     report = json.loads(text)
     if isinstance(report, dict) and "source" in report:
         del report["source"]["with_spark"]

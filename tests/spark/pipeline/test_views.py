@@ -48,7 +48,6 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
 
 
 def text_of(row: dict[str, object]) -> str:
-    """A row as text."""
     return repr({name: plain(value) for name, value in row.items()})
 
 

@@ -36,7 +36,7 @@ class Desk:
         self._load = os.getloadavg()[0]
 
     def tell_command(self, *words: str, title: str = "", status: int = 0) -> str:
-        """A command as one sees it: what it says on both streams."""
+        """Note a command with its output on both streams."""
         output = self.run(*words, title=title, status=status)
         return self.as_shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
 
@@ -64,14 +64,14 @@ class Desk:
         return process
 
     def run_program(self, program: str, title: str) -> str:
-        """What a program in Python prints. Its time has that of Spark's processes, too."""
+        """The output of a Python program. The noted time includes Spark's processes."""
         output = run_command([sys.executable, "-c", program], cwd=self.scratch)
         assert output.status == 0, (program, output.stdout)
         self._times.append((title, output.seconds, output.cpu_s))
         return self.as_shown(output.stdout.decode())
 
     def as_shown(self, text: str) -> str:
-        """An output as the page has it."""
+        """An output with the paths that the page shows instead of the real paths."""
         for real_path, shown_path in self._shown.items():
             text = text.replace(real_path, shown_path)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())

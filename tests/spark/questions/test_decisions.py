@@ -44,7 +44,7 @@ def decided(*paths: Path, topics: frozenset[str] = frozenset()) -> DecisionRepor
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Path:
-    """Healthy transactions of both flows."""
+    """Log directories of healthy transactions of both protocol versions."""
     write_incident("healthy").write(tmp_path / "healthy")
     return tmp_path / "healthy"
 

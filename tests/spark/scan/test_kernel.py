@@ -51,7 +51,6 @@ def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
 def test_without_room_for_machine_code_a_function_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its OSError was taken for one of the segment that was read, which had no row then."""
     calls: list[object] = []
 
     def full(signature: object, _code: object) -> None:
@@ -70,7 +69,7 @@ def array(log_bytes: bytes) -> np.ndarray:
 
 
 def scan(log_bytes: bytes) -> tuple[list[list[int]], int, int]:
-    """Rows, where the walk stopped and why."""
+    """The rows of the scanned batches, the position where the scan stopped, and the reason."""
     rows = np.empty((kernel.BATCH_COLUMNS, 64), dtype=np.int64)
     count, position, stop_reason = kernel.scan_batches(
         array(log_bytes), 0, len(log_bytes), len(log_bytes), 0, rows, 0
@@ -172,7 +171,7 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
 
 
 def check_both_ways(log_bytes: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
-    """By either way, for (start, size, stated CRC) of each piece."""
+    """Check each piece (start, size, stated CRC) by the instruction and by the tables."""
     starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
     valid = np.zeros(len(pieces), dtype=np.bool_)
     buffer = np.frombuffer(log_bytes, dtype=np.uint8)
@@ -260,7 +259,7 @@ def test_sequences_begin_anew_behind_the_largest() -> None:
 
 
 def test_an_epoch_that_a_marker_has_begun_begins_with_sequence_0() -> None:
-    """So does a producer under transactions v2 after each transaction (KIP-890)."""
+    """Under transactions v2 a producer does so after each transaction (KIP-890)."""
 
     def history(sequence: int) -> list[Act]:
         return [

@@ -18,7 +18,7 @@ ALLOCATED = 5 << 20
 
 
 def answers_of(log_dir: Path) -> list[bool | None]:
-    """Of each segment, in order: whether its log ends there; None where nothing is odd."""
+    """Whether the log ends in each segment, in order; None if no segment has damage."""
     return [_answer(segment) for segment in segments_of(replicas_in([log_dir])[0])]
 
 

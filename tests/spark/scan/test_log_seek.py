@@ -20,7 +20,7 @@ from txnsim_spark.scan.segments import Replica, SegmentFile, segments_of
 
 @pytest.fixture(autouse=True, params=["batch by batch", "compiled"])
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How a segment is walked over: as if it was small, or large."""
+    """Treats each segment as a small one or as a large one."""
     if request.param == "compiled":
         monkeypatch.setattr(log_seek, "INTERPRETED_BYTES_MAX", -1)
 
@@ -56,7 +56,7 @@ def index_of(segment: SegmentFile) -> Path:
 
 
 def check(segment: SegmentFile) -> None:
-    """Every place is found as a walk over everything finds it."""
+    """Check that every lookup finds the same as a walk over the whole segment."""
     batches = offsets_of(segment)
     assert end_offset_of(segment) == batches[-1][1] + 1
     end = batches[-1][1] + 1

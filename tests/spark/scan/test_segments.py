@@ -389,7 +389,7 @@ Told = tuple[dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None
 
 
 def read_facts(path: Path) -> Told:
-    """All that is ever looked for in a segment without an index."""
+    """The results of all lookups in a segment without an index."""
     replica = Replica(log_dir="b", broker=1, topic="orders", partition=0, path=str(path.parent))
     segment = SegmentFile(
         replica=replica,

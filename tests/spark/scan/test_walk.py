@@ -122,7 +122,7 @@ def test_every_batch_is_a_row_whatever_the_bounds(history: list[Act], bounds: Sc
 def test_fragments_merge_to_the_same_whatever_the_bounds(
     history: list[Act], bounds: ScanLimits
 ) -> None:
-    """Where several are told for a producer, they merge to what one table would have said."""
+    """Several fragments of a producer merge to the fragment that one table would have."""
     segment_bytes = segment_of(history)
 
     def check(path: Path) -> None:
@@ -443,7 +443,7 @@ def segments_at(path: Path) -> list[SegmentFile]:
 def surviving_segments(
     path: Path, *, is_cut: bool = True
 ) -> list[tuple[int, SegmentDamage | None]]:
-    """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
+    """The bytes left and the finding of each segment; every way of looking gives the same."""
     segments = segments_at(path)
     cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
     examined = cut_short(examine_recovered(segments), is_cut=is_cut)
@@ -488,7 +488,7 @@ def test_damage_of_one_replica_is_none_of_another_s(tmp_path: Path) -> None:
 
 
 def test_messages_of_old_formats_are_not_cut(tmp_path: Path) -> None:
-    """A broker knows them and reads on; here they are passed over."""
+    """A broker reads old messages; this walk passes over them."""
     broker_dir(tmp_path, is_clean=False)
     old_batch = old_message(1, offset=1)
     path = segment(tmp_path / "orders-0", [plain()])

@@ -59,7 +59,7 @@ def _torn_at_the_end(replica: Path) -> None:
 
 
 def _batch_gone(replica: Path) -> None:
-    """The plain record in the middle of a segment."""
+    """Remove the plain record in the middle of a segment."""
     log = replica / f"{SECOND}.log"
     batches = batches_of(log)
     log.write_bytes(b"".join(batches[:9] + batches[10:]))
@@ -72,7 +72,7 @@ def _segment_gone(replica: Path) -> None:
 
 
 def _outside(replica: Path) -> None:
-    """A batch of a transaction that is open, without the flag."""
+    """Clear the transactional flag of a batch in an open transaction."""
     log = replica / f"{BEGIN}.log"
     file_bytes = bytearray(log.read_bytes())
     file_bytes[sum(map(len, batches_of(log)[:14])) + 22] &= ~0x10

@@ -15,14 +15,14 @@ from txnsim_spark.stores.uris import FileStatus
 
 
 class Fake:
-    """A store of names."""
+    """A store that has names and sizes of files, without their contents."""
 
     def __init__(self, **sizes: int) -> None:
         self.sizes = {f"s3a://b/kafka/{name.replace('_', '-')}": sizes[name] for name in sizes}
         self.listings = 0
 
     def folders_matching(self, uri: str) -> tuple[FileStatus, ...]:
-        """It knows one folder."""
+        """The folder of this URI, if a file lies in it."""
         is_there = any(size_bytes.startswith(f"{uri}/") for size_bytes in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
 
@@ -35,7 +35,7 @@ class Fake:
         )
 
     def list_folder(self, uri: str) -> tuple[FileStatus, ...]:
-        """Its files."""
+        """The files that lie directly in the folder."""
         return tuple(file for file in self.files_below(uri) if "/" not in file.uri[len(uri) + 1 :])
 
     def open(self, file: FileStatus, *, is_sequential: bool) -> RangeFile:

@@ -95,7 +95,7 @@ def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.Monk
             return self
 
         def assume_role(self, **settings: Any) -> Mapping[str, Any]:
-            """Keys."""
+            """Return credentials, and note the settings."""
             requests["role"] = settings
             keys = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
             there = timezone(timedelta(hours=1))
@@ -171,7 +171,7 @@ def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Counting(NativeStore):
-    """A store without a server; its bytes tell where they are from."""
+    """A store without a server, each of whose bytes follows from its position."""
 
     def __init__(self) -> None:
         super().__init__({})
@@ -183,7 +183,6 @@ class Counting(NativeStore):
 
 
 def files(count: int, size: int = 1_000) -> list[FileStatus]:
-    """Files of one size."""
     return [
         FileStatus(uri=f"s3a://b/{number}", is_folder=False, size=size, modified_ns=1)
         for number in range(count)
@@ -244,6 +243,6 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
 
 
 def read_on(opened: ObjectFile, position: int) -> bytes:
-    """What comes next."""
+    """Up to 64 bytes from a position on."""
     buffer = bytearray(64)
     return bytes(buffer[: opened.read_into(memoryview(buffer), position)])

@@ -104,7 +104,7 @@ async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(
 
 def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
     class Deaf(Admin):
-        """Its coordinators don't answer."""
+        """A client whose brokers don't answer ListTransactions."""
 
         async def list_transactions(self, *_: object, **__: object) -> dict[int, object]:  # type: ignore[override]
             raise ConnectionLostError("gone")

@@ -23,7 +23,7 @@ from txnsim_spark.tables.rows import TableJob
 def looked_into(
     path: Path, *, producers: frozenset[int] | None = None, **options: str
 ) -> tuple[list[int], list[SegmentDamage]]:
-    """Offsets of all records, and what could not be decoded."""
+    """The offsets of all records, and the complaints of the decoder."""
     (only,) = segments_of(replicas_in([path])[0])
     damages: list[SegmentDamage] = []
     job = TableJob(
@@ -40,7 +40,7 @@ def looked_into(
 
 
 def bomb(size: int) -> bytes:
-    """A batch of some hundred bytes that claims to hold one record of so many."""
+    """A batch of some hundred bytes whose only record claims to have this many bytes."""
     return pack_batch(
         bytes(cramjam.zstd.compress(bytes(size))),
         base_offset=0,

@@ -306,7 +306,7 @@ BATCH = len(plain())
 
 
 def short(row: Row) -> tuple[str, str, int, int, bool]:
-    """Which file, and what is wrong where."""
+    """File, kind and place of an error row."""
     return (
         Path(row["file"]).name,
         row["kind"],

@@ -75,7 +75,7 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
 
 
 def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
-    """As it lies there where the segment itself is in tiered storage by now."""
+    """A broker leaves it in this form if the segment has moved to tiered storage."""
     folder = replica(broker_dir(tmp_path), busy_log())
     rows_before = table(tmp_path, "aborted")
     (folder / names.Suffix.LOG.file_name(0)).unlink()
@@ -275,7 +275,7 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str) -> None:
-    """Between the plan and the reading, as with a broker that is alive."""
+    """The file vanishes between planning and reading, as with a running broker."""
     broker_dir(tmp_path)
     vanished = segment(tmp_path / "orders-0", [plain()])
     segment(tmp_path / "orders-1", [plain()])
@@ -552,7 +552,7 @@ SEGMENT = SegmentFile(replica=REPLICA, path="x", base_offset=7, next_base_offset
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """What a decoded table may be made of."""
+    """A row of a decoded table."""
 
     a: int
     b: str | None

@@ -115,7 +115,7 @@ def test_lines_of_files_that_spark_has_to_unpack_are_measured_all_the_same(
 def test_a_file_is_measured_up_to_where_it_ended_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody may append faster than it is read."""
+    """Another process may append faster than the reader reads."""
     file = tmp_path / "x.jsonl"
     file.write_bytes(b"x\n" * 1_000)
     monkeypatch.setattr(_trace_lines, "_PIECE_BYTES", 100)

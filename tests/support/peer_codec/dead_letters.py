@@ -13,7 +13,7 @@ class Request:
     """Produce of one batch, with acks=all."""
 
     def to_message(self, schema: Any, command: DeadLettersCommand) -> Any:
-        """A Produce request as a message."""
+        """A command as a Produce request."""
         partition = codec.build(
             schema.PartitionProduceData,
             index=command.topic_partition.partition,
@@ -31,7 +31,7 @@ class Request:
         )
 
     def from_message(self, message: Any) -> DeadLettersCommand:
-        """The inverse; the name of the topic is lost."""
+        """A Produce request as a command; the name of the topic is lost."""
         (topic,) = message.topic_data
         (partition,) = topic.partition_data
         return DeadLettersCommand(
@@ -45,7 +45,7 @@ class Response:
     """The response to a Produce of dead letters."""
 
     def to_message(self, schema: Any, reply: DeadLettersReply) -> Any:
-        """A Produce response as a message."""
+        """A reply as a Produce response."""
         partition = codec.build(
             schema.PartitionProduceResponse,
             index=reply.topic_partition.partition,
@@ -60,7 +60,7 @@ class Response:
         return codec.build(schema.ProduceResponse, responses=(topic,))
 
     def from_message(self, message: Any) -> DeadLettersReply:
-        """The inverse; the name of the topic is lost."""
+        """A Produce response as a reply; the name of the topic is lost."""
         (topic,) = message.responses
         (partition,) = topic.partition_responses
         return DeadLettersReply(

@@ -33,7 +33,7 @@ class Registration:
     """BrokerRegistration. One list holds all listeners, the first one included."""
 
     def to_message(self, schema: Any, command: BrokerRegistrationCommand) -> Any:
-        """BrokerRegistration as a message."""
+        """A command as a BrokerRegistration request."""
         listeners = {CLIENT_LISTENER: (command.host, command.port), **command.addresses}
         return codec.build(
             schema.BrokerRegistrationRequest,
@@ -61,7 +61,7 @@ class Registration:
         )
 
     def from_message(self, message: Any) -> BrokerRegistrationCommand:
-        """The inverse."""
+        """A BrokerRegistration request as a command."""
         addresses = {
             listener.name: (listener.host, int(listener.port)) for listener in message.listeners
         }

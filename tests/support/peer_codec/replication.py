@@ -172,7 +172,7 @@ class OffsetRequest:
     """ListOffsets of a follower, which asks for one partition."""
 
     def to_message(self, schema: Any, command: ReplicaOffsetCommand) -> Any:
-        """A ListOffsets request as a message."""
+        """A command as a ListOffsets request."""
         topic_partition = command.topic_partition
         partition = codec.build(
             schema.ListOffsetsPartition,
@@ -190,7 +190,7 @@ class OffsetRequest:
         )
 
     def from_message(self, message: Any) -> ReplicaOffsetCommand:
-        """The inverse."""
+        """A ListOffsets request as a command."""
         (topic,) = message.topics
         (partition,) = topic.partitions
         return ReplicaOffsetCommand(
@@ -205,7 +205,7 @@ class OffsetResponse:
     """The response to a follower's ListOffsets."""
 
     def to_message(self, schema: Any, reply: ReplicaOffsetReply) -> Any:
-        """A ListOffsets response as a message."""
+        """A reply as a ListOffsets response."""
         partition = codec.build(
             schema.ListOffsetsPartitionResponse,
             partition_index=reply.topic_partition.partition,
@@ -222,7 +222,7 @@ class OffsetResponse:
         )
 
     def from_message(self, message: Any) -> ReplicaOffsetReply:
-        """The inverse."""
+        """A ListOffsets response as a reply."""
         (topic,) = message.topics
         (partition,) = topic.partitions
         return ReplicaOffsetReply(

@@ -76,7 +76,7 @@ class Shape:
         return codec.build(getattr(schema, self._theirs), **message)
 
     def from_message(self, message: Any, topic: Any = None) -> Any:
-        """The inverse."""
+        """The struct that a message stands for."""
         values = {name: field.read(message, topic) for name, field in self._fields.items()}
         return tuple(values.values()) if self._ours is None else self._ours(**values)
 
@@ -91,11 +91,11 @@ class PlainField(msgspec.Struct, frozen=True):
     """The value to read where the version has no such field."""
 
     def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``."""
+        """See ``WireField.write``."""
         message[self.theirs] = value if self.to_wire is None else self.to_wire(value)
 
     def read(self, message: Any, _topic: Any) -> Any:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         if self.default is _REQUIRED:
             field_value = getattr(message, self.theirs)
         else:
@@ -110,11 +110,11 @@ class StructTuple(msgspec.Struct, frozen=True):
     shape: Shape
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``."""
+        """See ``WireField.write``."""
         message[self.theirs] = tuple([self.shape.to_message(schema, struct) for struct in value])
 
     def read(self, message: Any, _topic: Any) -> Any:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         return tuple([self.shape.from_message(entry) for entry in getattr(message, self.theirs)])
 
 
@@ -125,12 +125,12 @@ class OptionalTuple(msgspec.Struct, frozen=True):
     shape: Shape
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``."""
+        """See ``WireField.write``."""
         if value is not None:
             message[self.theirs] = self.shape.to_message(schema, value)
 
     def read(self, message: Any, _topic: Any) -> Any:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         values = self.shape.from_message(getattr(message, self.theirs))
         return None if values[0] < 0 else values
 
@@ -141,11 +141,11 @@ class Index(msgspec.Struct, frozen=True):
     theirs: str = "partition_index"
 
     def write(self, _schema: Any, value: TopicPartition, message: dict[str, Any]) -> None:
-        """``Field.write``."""
+        """See ``WireField.write``."""
         message[self.theirs] = value.partition
 
     def read(self, message: Any, topic: Any) -> TopicPartition:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         return _partition(topic, getattr(message, self.theirs))
 
 
@@ -153,10 +153,10 @@ class TopicIdField(msgspec.Struct, frozen=True):
     """The id of the topic that contains an element."""
 
     def write(self, _schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``: the enclosing topic already has the id."""
+        """See ``WireField.write``; the enclosing topic already has the id."""
 
     def read(self, _message: Any, topic: Any) -> Any:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         return topic.topic_id
 
 
@@ -173,7 +173,7 @@ class ByTopic(msgspec.Struct, frozen=True):
     by_id: bool = False
 
     def write(self, schema: Any, value: Any, message: dict[str, Any]) -> None:
-        """``Field.write``."""
+        """See ``WireField.write``."""
         key = "topic_id" if self.by_id else "name"
         topics: dict[Any, list[Any]] = {}
         for struct in value:
@@ -187,7 +187,7 @@ class ByTopic(msgspec.Struct, frozen=True):
         )
 
     def read(self, message: Any, _topic: Any) -> Any:
-        """``Field.read``."""
+        """See ``WireField.read``."""
         return tuple(
             [
                 self._read_entry(entry, topic)
@@ -219,5 +219,5 @@ def _partition(topic: Any, partition_index: int) -> TopicPartition:
 
 
 def error(theirs: str = "error_code") -> PlainField:
-    """An error code."""
+    """The field of an error code."""
     return PlainField(theirs, to_wire=ErrorCode, from_wire=int)

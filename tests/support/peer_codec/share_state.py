@@ -39,7 +39,7 @@ class Rows(msgspec.Struct, frozen=True):
         return getattr(schema, self.message_class)(**group_fields, **{self.topics: topics})
 
     def from_message(self, message: Any) -> Any:
-        """The inverse."""
+        """The commands or answers in a message."""
         group_id = getattr(message, "group_id", "")
         return tuple(
             self._read_struct(ShareKey(group_id, uuid_text(topic.topic_id), part.partition), part)

@@ -36,7 +36,7 @@ class ConfigResourceKind(IntEnum):
 
 
 def resource_kind_of(number: int) -> ConfigResourceKind:
-    """The resource type of a number."""
+    """The resource type that ``number`` stands for; UNKNOWN for any other number."""
     try:
         return ConfigResourceKind(number)
     except ValueError:
@@ -59,7 +59,7 @@ def topic_refusal(request: Request, topic_name: str) -> Rejection | None:
 
 
 def broker_id_of(resource_name: str) -> int | None:
-    """The broker id in a resource's name; None if the name is empty."""
+    """The broker id that a resource's name spells; None if the name is not an integer."""
     return int(resource_name) if re.fullmatch(r"[+-]?[0-9]+", resource_name) else None
 
 

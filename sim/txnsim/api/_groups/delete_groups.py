@@ -15,7 +15,7 @@ API_KEY: Final = 42
 
 
 async def handle(request: Request) -> Reply:
-    """Delete each group; answered when the tombstones are replicated."""
+    """Delete each group; answer once the tombstones are replicated."""
     errors_by_group = {}
     request.expect(len(request.message.groups_names) * 4)
     for group_id in request.message.groups_names:

@@ -24,7 +24,7 @@ SKIP_ASSIGNMENT_FROM: Final = 9
 
 
 async def handle(request: Request) -> Reply:
-    """Join; answered once the generation is formed."""
+    """Join the group; answer once the generation is formed."""
     message = request.message
     api_version = request.api_version
     session_timeout_ms = round(message.session_timeout.total_seconds() * 1_000)

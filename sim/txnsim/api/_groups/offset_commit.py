@@ -32,7 +32,7 @@ _ENTITY: Final = "OffsetCommit"
 
 
 async def handle(request: Request) -> Reply:
-    """Commit; answered when the positions are replicated."""
+    """Commit the positions; answer once they are replicated."""
     message = request.message
     split_request = split(request.broker.image, message.topics)
     if not split_request.positions:

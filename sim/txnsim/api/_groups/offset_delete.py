@@ -23,7 +23,7 @@ refuse = refuse_at_top_level(topics=())
 
 
 async def handle(request: Request) -> Reply:
-    """Delete the positions; answered when their tombstones are replicated."""
+    """Delete the positions; answer once their tombstones are replicated."""
     message = request.message
     image = request.broker.image
     errors_by_topic: dict[str, list[tuple[int, ErrorCode]]] = {}

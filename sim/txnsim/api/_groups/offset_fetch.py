@@ -42,7 +42,7 @@ class _GroupPositions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def handle(request: Request) -> Reply:
-    """Look the positions up, group by group."""
+    """Answer with the committed positions of each requested group."""
     message = request.message
     if request.api_version < GROUPS_FROM:
         positions = await _fetch(request, message)

@@ -18,7 +18,7 @@ API_KEY: Final = 76
 
 
 async def handle(request: Request) -> Reply:
-    """Decide it; answered when the group's records are replicated."""
+    """Decide the heartbeat; answer once the group's records are replicated."""
     if not has_share_groups(request):
         return refuse(request, ErrorCode.unsupported_version)
     message = request.message

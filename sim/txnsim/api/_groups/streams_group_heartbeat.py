@@ -34,7 +34,7 @@ _PROBLEMS_SHOWN: Final = 3
 
 
 async def handle(request: Request) -> Reply:
-    """Decide it; answered when the group's records are replicated."""
+    """Decide the heartbeat; answer once the group's records are replicated."""
     if not has_streams_groups(request):
         return refuse(request, ErrorCode.unsupported_version)
     message = request.message

@@ -20,7 +20,7 @@ PROTOCOL_NAMED_FROM: Final = 5
 
 
 async def handle(request: Request) -> Reply:
-    """Sync; answered when the assignment is replicated."""
+    """Answer with the member's assignment, once it is replicated."""
     if not names_its_protocol(request):
         return refuse(request, ErrorCode.inconsistent_group_protocol)
     message = request.message

@@ -69,7 +69,7 @@ def _check_known(*enum_values: int) -> None:
 async def matching_bindings(
     request: Request, acls: Acls, acl_filter: AclFilter
 ) -> AsyncGenerator[AclBinding, None]:
-    """The bindings that match a filter; breaks between many."""
+    """The bindings that match a filter; takes breaks so that other requests run."""
     for acl in acls.candidates(acl_filter):
         request.expect(1)
         if acl_filter.takes(acl):

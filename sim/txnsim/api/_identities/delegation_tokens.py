@@ -18,7 +18,7 @@ NEVER_SET: Final = 0
 
 
 async def refuse_request(request: Request) -> Reply:
-    """Refuse the request."""
+    """Refuse any request about tokens: there is no secret key (``delegation.token.secret.key``)."""
     if request.principal == ANONYMOUS:
         return request.refuse(ErrorCode.delegation_token_request_not_allowed)
     return request.refuse(ErrorCode.delegation_token_auth_disabled)

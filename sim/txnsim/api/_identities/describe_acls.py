@@ -22,7 +22,7 @@ _NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
 async def handle(request: Request) -> Reply:
-    """List the ACLs that match."""
+    """List the ACLs that match the request's filter."""
     if request.access is None:
         error = ErrorCode.security_disabled
         return request.answer(error_code=error, error_message=_NO_AUTHORIZER, resources=())

@@ -25,7 +25,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
+    """The answer with the error as its top-level error code."""
     return codec.build(
         codec.response_class(API_KEY, request.api_version),
         error_code=error,

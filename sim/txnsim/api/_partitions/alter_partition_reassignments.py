@@ -49,7 +49,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top and on every partition."""
+    """The answer with the error at the top level and on every partition."""
     rejection = Rejection(error=error, reason="")
     topic_rows = same_row_for_all(
         request.message.topics, lambda partition: _partition_row(request, partition, rejection)

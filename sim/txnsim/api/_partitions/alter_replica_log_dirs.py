@@ -20,7 +20,7 @@ API_KEY: Final = 34
 
 
 async def handle(request: Request) -> Reply:
-    """Judge each partition by itself."""
+    """Answer each requested move of a replica with an error code of its own."""
     return _answer(
         request,
         {

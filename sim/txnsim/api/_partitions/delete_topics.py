@@ -98,7 +98,7 @@ def _aliases(request: Request, requested_topics: list[NameAndId]) -> dict[str, u
 def _delete(
     request: Request, requested_topic: NameAndId, *, is_twice: bool
 ) -> NameAndId | Rejection:
-    """The topic to delete, by name and id."""
+    """Delete a topic. Return its name and id, or the error."""
     topic_name, topic_id = requested_topic
     metadata = request.broker.metadata
     if topic_name is not None and topic_id is not None:

@@ -22,7 +22,7 @@ API_KEY: Final = 43
 
 
 async def handle(request: Request) -> Reply:
-    """Elect for each partition by itself."""
+    """Elect a leader for each partition; a failure of one does not affect the others."""
     if request.has_no_time and request.message.topic_partitions != ():
         return refuse(request, ErrorCode.request_timed_out)
     election_number = getattr(request.message, "election_type", ElectionType.PREFERRED)
@@ -50,7 +50,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top and on every partition."""
+    """The answer with the error at the top level and on every partition."""
     return _refuse(request, error, "")
 
 

@@ -74,7 +74,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
+    """The answer with the error as its top-level error code."""
     return request.answer(
         error_code=error, acquisition_lock_timeout=0, responses=(), node_endpoints=()
     )

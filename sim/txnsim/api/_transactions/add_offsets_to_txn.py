@@ -29,7 +29,7 @@ FENCED_KNOWN_FROM: Final = 2
 
 
 async def handle(request: Request) -> Reply:
-    """Add the group's partition."""
+    """Add the group's partition of ``__consumer_offsets`` to the transaction."""
     message = request.message
     broker = request.broker
     partition = partition_for(message.group_id, broker.groups.partitions)

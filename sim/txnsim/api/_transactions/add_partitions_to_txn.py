@@ -53,7 +53,7 @@ PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
 
 
 async def handle(request: Request) -> Reply:
-    """Add (or verify) the partitions."""
+    """Add the partitions to the transaction, or only verify that they are part of it."""
     if request.api_version >= BATCHED_FROM:
         return await _handle_batch(request)
     message = request.message

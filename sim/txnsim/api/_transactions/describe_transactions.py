@@ -44,7 +44,7 @@ async def handle(
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every id."""
+    """The error on every transactional id."""
     return request.answer(
         transaction_states=tuple(
             _failure(request, transactional_id, error)

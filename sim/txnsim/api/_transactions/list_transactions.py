@@ -22,7 +22,7 @@ refuse = refuse_at_top_level(unknown_state_filters=(), transaction_states=())
 
 
 async def handle(request: Request) -> Reply:
-    """List what passes the filters."""
+    """List the transactional ids that pass the request's filters."""
     return await answer_query(request)
 
 

@@ -29,7 +29,7 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """Write the markers; answered once all are written."""
+    """Write the markers; answer once all of them are written."""
     reply = await request.broker.peer_requests.write_txn_markers(command_of(request.message))
     return NoResponse.NEVER if reply.is_forgotten else await answer_in_slices(request, reply)
 
@@ -56,7 +56,7 @@ def command_of(message: Any) -> WriteTxnMarkersCommand:
 
 
 async def answer_in_slices(request: Request, reply: WriteTxnMarkersReply) -> Reply:
-    """Build the answer; breaks in a large one."""
+    """Build the answer; takes breaks in a large answer so that other requests run."""
     request.expect(sum(len(results) for _, results in reply.results))
     schema = request.schema
     markers = [

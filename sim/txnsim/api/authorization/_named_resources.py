@@ -159,7 +159,7 @@ def with_more_elements(reply: Any, list_field: str, elements: tuple[Any, ...]) -
 
 
 def _topic_error(operation: AclOperation, name_field: str = "name") -> Any:
-    """A part whose elements are topics."""
+    """A ``ResourcePart`` of a request that lists topics."""
 
     def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
         named_topic = topic_name(request, element, name_field)

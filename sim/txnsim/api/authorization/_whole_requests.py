@@ -40,7 +40,7 @@ def _cluster_check(*operations: AclOperation) -> tuple[Check]:
 
 
 def _group_check(operation: AclOperation) -> Check:
-    """A check for that right on the request's group."""
+    """A check that the client may do ``operation`` on the request's group."""
 
     def check(request: Request, access: Access) -> ErrorCode | None:
         return access.denial(operation, ResourceType.GROUP, request.message.group_id)

@@ -18,7 +18,7 @@ NEW_FROM: Final = 4
 
 
 async def handle(request: Request) -> Reply:
-    """Add (or verify) the partitions."""
+    """Add the partitions to the transaction, or only verify that they are part of it."""
     if request.api_version < NEW_FROM:
         return await add_partitions_to_txn.handle(request)
     if not request.message.transactions:

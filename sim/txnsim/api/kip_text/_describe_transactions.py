@@ -22,7 +22,7 @@ _IDLE: Final = frozenset(state.wire_name for state in IDLE_STATES)
 
 
 async def handle(request: Request) -> Reply:
-    """Describe each id by itself."""
+    """Describe each transactional id by itself."""
 
     def start_of(description: DescribedTxn) -> int:
         is_over = description.state in _IDLE and request.api_version < LAST_UPDATE_FROM

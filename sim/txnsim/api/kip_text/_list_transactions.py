@@ -12,7 +12,7 @@ from txnsim.wire.filters import TransactionFilters
 
 
 async def handle(request: Request) -> Reply:
-    """List what passes the filters."""
+    """List the transactional ids that pass the request's filters."""
     if TransactionFilters.of(request.message).duration_ms <= 0:
         return await answer_query(request, duration_ms=TransactionFilters().duration_ms)
     return await answer_query(request, running_only=True)

@@ -18,7 +18,7 @@ NEW_FROM: Final = 4
 
 
 async def handle(request: Request) -> Reply:
-    """Commit; a new version adds implicitly."""
+    """Commit the positions; from ``NEW_FROM`` on, also add the group's partition implicitly."""
     if request.api_version < NEW_FROM:
         return await txn_offset_commit.handle(request, rename_error=passing_error)
     return await txn_offset_commit.handle(

@@ -40,7 +40,7 @@ def decode(header: codec.RequestHeader, frame: bytes) -> Any:
 
 
 async def handle(request: Request) -> Reply:
-    """Write the markers; answered when all of them are."""
+    """Write the markers; answer once all of them are written."""
     access = request.access
     if access is not None and not access.may_cluster(AclOperation.CLUSTER_ACTION):
         return refuse(request, FORBIDDEN[ResourceType.CLUSTER])

@@ -64,7 +64,7 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
+    """The answer with the error as its top-level error code."""
     return _answer(request, error_code=error, error_message=None, topics=(), nodes=())
 
 

@@ -79,7 +79,7 @@ def _each_by_itself(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
+    """The answer with the error as its top-level error code."""
     return _answer(request, error, error.name)
 
 

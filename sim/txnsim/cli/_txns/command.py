@@ -464,7 +464,7 @@ class ListCommand(msgspec.Struct, frozen=True, kw_only=True):
     broker_ids: tuple[int, ...] | None = None
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
-        """Ask every broker."""
+        """List the transactions of every broker."""
         failure = "Failed to list transactions"
         try:
             outcomes = await admin.list_transactions(self.filters, broker_ids=self.broker_ids)
@@ -537,7 +537,7 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int | None = None
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
-        """Ask the leader, or the replica on one broker."""
+        """List the producers that the partition's leader knows, or a replica on one broker."""
         topic_partition = "leader" if self.broker_id is None else f"broker {self.broker_id}"
         failure = (
             f"Failed to describe producers for partition {self.partition} on {topic_partition}"

@@ -117,7 +117,6 @@ def misplaced_option(args: argparse.Namespace) -> str | None:
 
 
 def split_at_commas(text: str | None) -> tuple[str, ...]:
-    """Split a text at commas."""
     return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 

@@ -47,12 +47,12 @@ class HangingSearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
-        """Those of the requested age that no marker will end."""
+        """The open transactions of the requested age that no marker will end."""
         return _hanging_findings(self.findings)
 
     @property
     def hanging_younger_findings(self) -> tuple[JudgedTransaction, ...]:
-        """Those younger than the requested age that no marker will end."""
+        """The open transactions below the requested age that no marker will end."""
         return _hanging_findings(self.younger_transactions)
 
     @property

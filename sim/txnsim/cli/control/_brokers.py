@@ -17,7 +17,6 @@ WAIT_MS: Final = 30_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``brokers``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     def branch(action_name: str, help_line: str) -> argparse.ArgumentParser:

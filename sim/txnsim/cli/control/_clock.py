@@ -14,7 +14,6 @@ from txnsim.text import time_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``clock``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     show_parser = actions.add_parser("show", help="what time it is there")
     add_port(show_parser)

@@ -47,7 +47,6 @@ _CHOICE: Final[Mapping[str, tuple[type, str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``faults``."""
     parser.epilog = "Points and actions: docs/fault-points.md, docs/faults.md."
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     arm_parser = actions.add_parser("arm", help="put a rule in force, or a file of rules")

@@ -13,7 +13,6 @@ from txnsim.cli.output import TERMINAL, Columns, FormattedTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``topics``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     list_parser = actions.add_parser("list", help="every topic")
     list_parser.add_argument("--internal", action="store_true", help="Kafka's own topics as well")

@@ -21,7 +21,7 @@ PIECE_BYTES: Final = 8 << 20
 
 
 class FetchedBatch(NamedTuple):
-    """A batch of an answer."""
+    """A batch of a Fetch answer."""
 
     header: BatchHeader
     data: bytes

@@ -82,7 +82,7 @@ class CoordinatorLogReading(msgspec.Struct):
         return LogReach(since_ms=since_ms, reason=reason)
 
     def lacks_below(self, offset: int) -> None:
-        """Note that something below an offset is gone."""
+        """Note that the log has lost entries below an offset."""
         self.complete_from, self.since_ms = offset, None
 
 
@@ -425,7 +425,7 @@ class DecisionReading:
         return header.max_timestamp_ms
 
     def _prune(self) -> None:
-        """Forget the batches of what is judged."""
+        """Forget the batches of transactions that are judged."""
         unmarked_epochs = self.ledger.unmarked_epochs()
         for partition, log in self.logs.items():
             for producer_id, marker_offset in log.judged_until.items():

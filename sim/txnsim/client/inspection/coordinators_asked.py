@@ -41,7 +41,7 @@ CoordinatorsKnowledge = tuple[dict[int, str], dict[str, TransactionDescription |
 
 
 class Asking(Protocol):
-    """The two queries of ``TransactionAdmin`` that are needed here."""
+    """The two queries of ``TransactionAdmin`` by which this module asks coordinators."""
 
     cluster: Cluster
 

@@ -72,7 +72,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hanging(self) -> tuple[JudgedTransaction, ...]:
-        """Those that no marker will end."""
+        """The open transactions that no marker will end."""
         return tuple(
             finding for finding in self.findings if finding.verdict is OpenTxnStatus.HANGING
         )

@@ -104,7 +104,7 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_committed(self) -> bool:
-        """Whether ``read_committed`` readers get it."""
+        """Whether ``read_committed`` readers get the record."""
         return self.fate is Fate.COMMITTED
 
 

@@ -51,7 +51,7 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def facts(self) -> TransactionFacts:
-        """The transaction, for the judge."""
+        """The transaction in the form in which the judge takes it."""
         return TransactionFacts(
             transactional_id=self.transactional_id,
             coordinator_id=self.coordinator_id,

@@ -322,7 +322,7 @@ def assign_range(
 
 
 def subscribed_topics(members: Iterable[bytes]) -> frozenset[str]:
-    """Every topic in one of these subscriptions."""
+    """Every topic that at least one of the members subscribes to."""
     subscriptions = (read_subscription(subscription_bytes) for subscription_bytes in members)
     return frozenset(
         topic
@@ -569,7 +569,9 @@ class StreamsMembership(ConsumerMembership):
         )
 
     async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
-        """Like the base class's, without tasks whose partitions the metadata does not know yet."""
+        """Like ``ConsumerMembership._assigned_by``, without tasks of partitions that the metadata
+        lack.
+        """
         if answer.active_tasks is None:
             return None
         tasks = {task for task_row in answer.active_tasks for task in task_row.partitions}
@@ -635,7 +637,7 @@ class Joining:
 
     @property
     def takes_part(self) -> bool:
-        """Whether it considers itself a member of its group."""
+        """Whether the consumer considers itself a member of its group."""
         return self._membership is not None and self._membership.takes_part
 
     @property

@@ -123,7 +123,9 @@ class Membership(ABC):
     @property
     @abstractmethod
     def takes_part(self) -> bool:
-        """Whether it considers itself a member; one that was expelled joins at its next poll."""
+        """Whether the consumer considers itself a member; after an expulsion it joins at its next
+        poll.
+        """
 
     @abstractmethod
     async def beat(self) -> None:

@@ -118,7 +118,6 @@ class RawConnection:
         return world().age(transactional_id, epoch)
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:

@@ -193,7 +193,6 @@ class GroupCoordinator:
         self.streams = self._streams(dynamic_settings, image)
 
     def _classic(self, new_id: Callable[[], str]) -> ClassicGroups:
-        """The classic groups."""
         return ClassicGroups(
             clock=self._clock,
             tasks=self._tasks,
@@ -210,7 +209,6 @@ class GroupCoordinator:
         coordinators: ShareCoordinators,
         latest_offset: LatestOffset,
     ) -> ShareGroups:
-        """The share groups."""
         return ShareGroups(
             clock=self._clock,
             tasks=self._tasks,
@@ -234,7 +232,6 @@ class GroupCoordinator:
     def _streams(
         self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
     ) -> StreamsGroups:
-        """The streams groups."""
         return StreamsGroups(
             clock=self._clock,
             tasks=self._tasks,

@@ -97,7 +97,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     def heartbeat(
         self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage, now_ms: int
     ) -> ShareHeartbeatOutcome | Rejection:
-        """Decide on a heartbeat that joins or stays."""
+        """Decide on the heartbeat of a member that joins or stays."""
         group_id = group.group_id
         member = group.members.get(command.member_id)
         if member is None and len(group.members) >= self.settings.max_size:

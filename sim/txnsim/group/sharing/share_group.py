@@ -97,7 +97,6 @@ class ShareGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     # Requests of other groups
@@ -171,7 +170,6 @@ class ShareGroup:
         )
 
     def unknown_member(self, member_id: str) -> Rejection:
-        """The rejection for an unknown member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",

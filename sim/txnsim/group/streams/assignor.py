@@ -97,7 +97,7 @@ class _TaskQuota:
         self.quota = _ceiling(task_count, member_count)
 
     def note_count(self, task_count: int) -> None:
-        """A member has ``task_count`` tasks now."""
+        """Note that a member has ``task_count`` tasks now."""
         if task_count == self.quota:
             self._member_count -= 1
             self._task_count -= task_count

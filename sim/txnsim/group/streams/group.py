@@ -149,12 +149,11 @@ class StreamsGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     @property
     def topology_epoch(self) -> int:
-        """Epoch of the topology; -1 without one."""
+        """Epoch of the topology; -1 for a group without a topology."""
         return -1 if self.topology is None else self.topology.epoch
 
     def members_in_order(self) -> list[StreamsGroupMember]:
@@ -287,7 +286,6 @@ class StreamsGroup:
         )
 
     def unknown_member(self, member_id: str) -> Rejection:
-        """The rejection for an unknown member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",

@@ -265,7 +265,6 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     def remove_member(
         self, group: StreamsGroup, member: StreamsGroupMember, reply: StreamsReply | None
     ) -> StreamsOutcome:
-        """Remove a member."""
         group_id, epoch = group.group_id, group.epoch + 1
         records = [
             *member_tombstones(group_id, member.member_id),
@@ -710,7 +709,7 @@ class _Heartbeat:
     def _add_statuses(
         self, member: StreamsGroupMember, configured_topology: ConfiguredTopology
     ) -> None:
-        """Add statuses after that of the assignment."""
+        """Add the statuses that follow the status of the assignment."""
         if configured_topology.problem is not None:
             self._statuses.append(configured_topology.problem)
         requester_id = self._memory.shutdown_by

@@ -66,7 +66,7 @@ class Subtopology(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All topics that it reads, including internal ones."""
+        """All topics that the subtopology reads, including internal ones."""
         return (*self.source_topics, *(topic.name for topic in self.repartition_source_topics))
 
 

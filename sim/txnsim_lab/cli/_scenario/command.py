@@ -43,7 +43,6 @@ TAKES: Final = ("armed", "disarmed", "control")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``scenario``."""
     parser.epilog = (
         "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
         "scenario file."

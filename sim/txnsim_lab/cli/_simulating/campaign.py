@@ -30,7 +30,6 @@ LOCAL_ENGINE: Final = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``campaign``."""
     subcommands = parser.add_subparsers(dest="part", metavar="COMMAND", required=True)
     run_parser = subcommands.add_parser(
         "run",

@@ -28,7 +28,6 @@ ENDLESS_SEEDS: Final = range(2**31)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``simulate``."""
     parser.epilog = (
         "Exit status: 0 nothing was found, 1 something was, or --against makes a difference,"
         " 2 a wrong argument, or nothing was exercised."

@@ -45,7 +45,6 @@ LESSON_COLUMNS: Final[Columns[dict[str, str]]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``lesson``."""
     parser.epilog = (
         "Answers are read from standard input, one per line: a number, h for a hint, q to leave."
         " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."

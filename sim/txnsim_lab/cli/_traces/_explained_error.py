@@ -27,7 +27,6 @@ _FENCE: Final = re.compile(r"(?ms)^```\w*\n(.*?)^```$")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``explain error``."""
     parser.epilog = (
         "`explain NAME` is the same as `explain error NAME`. Where several sections fit, the best"
         " is printed and the others are named. Exit status: 0, 1 if no section fits."

@@ -16,7 +16,6 @@ DIFFERENT_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``diff``."""
     parser.epilog = (
         "Runs are compared role by role, without times and positions. Exit status: 0 they do the"
         " same, 1 they differ, 2 for what is no trace, 4 they do the same and one was cut off."

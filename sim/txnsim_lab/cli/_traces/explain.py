@@ -36,7 +36,6 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``explain``."""
     parser.epilog = (
         "`txnsim explain NAME-OR-MESSAGE` finds what an error means, by docs/troubleshooting.md."
         " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"

@@ -33,7 +33,6 @@ FORMATS: Final = {
 
 
 def add_arguments(subcommands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Declare the commands and their arguments."""
     brief_parser = subcommands.add_parser(
         "brief",
         help="one line per event, for grep",

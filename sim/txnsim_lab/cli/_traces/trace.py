@@ -11,7 +11,6 @@ from txnsim_lab.cli._traces import text_formats
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``trace``."""
     subcommands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     text_formats.add_arguments(subcommands)
     for extension_module in offered("cli.trace_actions"):

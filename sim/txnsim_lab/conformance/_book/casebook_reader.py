@@ -52,7 +52,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Unique in the casebook."""
+        """The case's id, unique in the casebook."""
         return f"{self.file}/{self.name}"
 
     def steps(self, level: int) -> list[CaseStep]:
@@ -127,7 +127,6 @@ def broker_configs() -> dict[str, BrokerConfig]:
 
 
 def case_files() -> list[Path]:
-    """All files with cases."""
     return sorted(CASES_FOLDER.glob("*/*.yaml"))
 
 

@@ -117,7 +117,6 @@ def value_at_path(answer: Any, path: str) -> Any:
 
 
 def error_codes(answer: Any) -> Iterator[ErrorCode]:
-    """Every error code in an answer."""
     if isinstance(answer, ErrorCode):
         yield answer
     elif is_dataclass(answer):

@@ -104,7 +104,6 @@ class ApplicationActor:
         """Never called: an application makes no calls in the background."""
 
     async def close(self) -> None:
-        """Close the player."""
         if self._sent:
             self._note_writes(GIVEN_UP)
         await self.player.close()

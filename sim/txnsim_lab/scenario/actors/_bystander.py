@@ -81,7 +81,6 @@ class BystanderActor(ClientActor):
         self._around.tell(self.name, summary)
 
     async def close(self) -> None:
-        """Close the producer."""
         if self._producer is not None:
             await self._producer.close()
         await super().close()

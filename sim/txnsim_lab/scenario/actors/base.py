@@ -118,7 +118,6 @@ class ClientActor:
         """Never called: most actors make no calls in the background."""
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._cluster is not None:
             await self._cluster.close()
 

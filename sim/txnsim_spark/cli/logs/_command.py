@@ -59,7 +59,6 @@ INCOMPLETE_STATUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for action_name, (action_module, help_line) in ACTIONS.items():
         action_module.add_arguments(

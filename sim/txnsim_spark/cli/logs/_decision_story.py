@@ -121,7 +121,7 @@ def _findings_of(directories: tuple[Path, ...], stopped_at_ms: int) -> tuple[Dec
 
 
 def _key_of(finding: DecisionFinding) -> tuple[object, ...]:
-    """The state, and the decision that it is about."""
+    """The state of a finding, with the decision that the finding is about."""
     return (
         finding.state,
         finding.transactional_id,

@@ -26,7 +26,6 @@ DESCRIPTION: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs decisions``."""
     add_directories(parser)
     parser.add_argument(
         "--bootstrap-server",

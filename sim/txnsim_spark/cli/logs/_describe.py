@@ -38,7 +38,6 @@ COLUMNS: Final[Columns[ReplicaDescription]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs describe``."""
     add_directories(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 

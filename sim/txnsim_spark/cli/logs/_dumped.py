@@ -36,7 +36,6 @@ UNJUDGED_STATUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs dumped``."""
     parser.add_argument(
         "file", nargs="+", help="text of kafka-dump-log, best with --deep-iteration; - is the input"
     )

@@ -21,7 +21,6 @@ DESCRIPTION: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs sql``."""
     parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
     add_directories(parser, of_topics=False)
     parser.add_argument(

@@ -27,7 +27,6 @@ INCOMPLETE_STATUS: Final = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs timeline``."""
     parser.add_argument("transactional_id", metavar="TRANSACTIONAL_ID", help="whose")
     add_directories(parser)
     add_master(parser)

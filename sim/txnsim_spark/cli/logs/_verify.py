@@ -26,7 +26,6 @@ UNSOUND_STATUS: Final = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs verify``."""
     add_directories(parser)
     parser.add_argument(
         "--producer-expiration-ms",

@@ -37,7 +37,6 @@ COLUMNS: Final[Columns[Waiter]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs waiting``."""
     add_directories(parser)
     add_as_of(parser)
     add_master(parser)

@@ -53,7 +53,6 @@ class _TopicRow(msgspec.Struct, frozen=True):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of ``logs write``."""
     parser.add_argument(
         "directory",
         type=new_folder,

@@ -322,7 +322,7 @@ DESCRIBE = acl(ResourceType.TRANSACTIONAL_ID, "tx", AclOperation.DESCRIBE)
 
 @pytest.fixture
 async def open_transaction(api: GuardedApi) -> GuardedApi:
-    """``tx`` has a transaction on ``orders``."""
+    """The transactional id ``tx`` has an open transaction on ``orders-0``."""
     producer_id, epoch = await api.api.producer("tx")
     await api.api.ask(
         "AddPartitionsToTxn",

@@ -131,7 +131,7 @@ async def heartbeat(api: GuardedApi, *names: str, group_id: str = "g") -> Any:
 
 
 async def has_coordinators(api: GuardedApi) -> None:
-    """The group's coordinator is there, and those of its share partitions."""
+    """Wait until the group and its share partitions have their coordinators."""
     for key_type, coordinator_key in (
         (0, "g"),
         *(

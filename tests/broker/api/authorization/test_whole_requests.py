@@ -47,7 +47,7 @@ async def test_what_is_not_transactional_needs_no_transactional_id(api: GuardedA
 
 
 def errors_of(answer: Any) -> set[ErrorCode]:
-    """Every error code anywhere in an answer, but for those of elements beside a failure."""
+    """Every error code of an answer, at any depth."""
     errors: set[ErrorCode] = set()
     if isinstance(answer, tuple):
         for element in answer:

@@ -93,7 +93,7 @@ async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api
 
 
 async def test_a_broker_tells_where_clients_reach_it(api: Api) -> None:
-    """As kafka-python asks in its test_describe_configs_broker_resource_returns_configs."""
+    """As in kafka-python's test_describe_configs_broker_resource_returns_configs."""
     (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     address = api.broker.image.brokers[BrokerId(1)]
     config_by_name = {config.name: config for config in own.configs}

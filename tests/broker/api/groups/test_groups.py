@@ -123,7 +123,7 @@ def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
 
 
 def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
-    """In both shapes."""
+    """Values of an OffsetFetch request, in the shapes of old and of new versions."""
     topic = {"name": "orders", "partition_indexes": indexes or (0,)}
     group = {
         "group_id": GROUP,
@@ -136,7 +136,7 @@ def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
 
 
 def only(answer: Any) -> Any:
-    """The one group of an answer, by itself or in a list."""
+    """The only group of an OffsetFetch answer of any version."""
     groups = getattr(answer, "groups", None)
     return answer if groups is None else groups[0]
 

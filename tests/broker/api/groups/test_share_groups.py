@@ -18,7 +18,7 @@ NOT_SHARE = f"Group {GROUP} is not a share group."
 
 
 async def await_coordinators(api: Api) -> None:
-    """The coordinators of the group's share partitions are there."""
+    """Wait until the group's share partitions have their coordinators."""
     text = uuid_text(api.topic_id("orders"))
     await api.until(
         lambda answer: all(coordinator.error_code is E.none for coordinator in answer.coordinators),

@@ -58,7 +58,7 @@ async def send_heartbeat(
     version: int = 1,
     **fields: Any,
 ) -> Any:
-    """StreamsGroupHeartbeat; with epoch 0 it joins."""
+    """Send a StreamsGroupHeartbeat; epoch 0 joins the group."""
     owned: Any = [] if epoch == 0 else None
     values = {
         "group_id": GROUP,
@@ -83,21 +83,21 @@ async def send_heartbeat(
 
 
 async def describe(group: GroupApi, *group_ids: str, version: int = 1, **fields: Any) -> Any:
-    """StreamsGroupDescribe; the groups."""
+    """The groups of a StreamsGroupDescribe answer."""
     values = {"group_ids": group_ids or (GROUP,), "include_authorized_operations": False}
     answer = await group.api.ask("StreamsGroupDescribe", version, **{**values, **fields})
     return answer.groups
 
 
 def streams_api() -> Any:
-    """A broker that delays nothing."""
+    """The api of a broker without the delays of streams groups."""
     return group_api(
         group_streams_initial_rebalance_delay_ms=0, group_streams_assignment_interval_ms=0
     )
 
 
 def ids(tasks: Any) -> dict[str, tuple[int, ...]]:
-    """Tasks of an answer, by subtopology."""
+    """The tasks of an answer: the partitions of each subtopology."""
     return {
         tasks_of_subtopology.subtopology_id: tasks_of_subtopology.partitions
         for tasks_of_subtopology in tasks

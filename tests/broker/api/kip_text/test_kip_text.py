@@ -41,7 +41,7 @@ def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
 
 
 def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any) -> Request:
-    """A request as that listener's connection hands it to a handler."""
+    """A request as the connection of a KIP-text listener hands it to a handler."""
     api_key = KEYS[name]
     message = message_from(cls or codec.request_class(api_key, version), values)
     frame = codec.encode_request(api_key, version, 1, "test", message)[4:]

@@ -177,7 +177,7 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 
 @pytest.mark.usefixtures("all_levels")
 async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> None:
-    """A real 4.4.0 with one broker; clients' initTransactions times out there."""
+    """With a real 4.4.0 of one broker, a client's initTransactions times out."""
     settings = {
         "transaction_state_log_replication_factor": 3,
         "offsets_topic_replication_factor": 3,

@@ -27,7 +27,7 @@ def reassignment_rows(answer: Any) -> list[tuple[Any, ...]]:
 
 
 def begin_reassignment(api: Api, partition_index: int) -> None:
-    """A reassignment that goes on for ever: its new broker does not exist."""
+    """Begin a reassignment that never ends, because the new broker does not exist."""
     metadata = api.cluster.metadata
     topic_partition = TopicPartition("orders", partition_index)
     partition = metadata.image.partition(topic_partition)

@@ -243,7 +243,7 @@ async def test_a_broker_without_a_replica_says_so() -> None:
 
 @pytest.fixture
 async def two(api: Api) -> Api:
-    """The api with ``orders`` (three partitions) and ``sales`` (two)."""
+    """The api of a cluster with the topics ``orders`` (three partitions) and ``sales`` (two)."""
     new_topic = {"name": "sales", "num_partitions": 2, "replication_factor": 1}
     await api.ask("CreateTopics", 7, topics=[new_topic])
     return api

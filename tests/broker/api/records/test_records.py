@@ -25,7 +25,7 @@ from txnsim.wire.batch import iter_batches
 
 @pytest.fixture
 async def api_with_records(api: Api) -> Api:
-    """Two batches of two records each in orders-0."""
+    """The api of a cluster that has two batches of two records each in orders-0."""
     for _ in range(2):
         await api.ask("Produce", 8, **produce("orders", batch(b"a", b"b")))
     return api

@@ -39,7 +39,7 @@ def key(api: Api, partition: int = 0) -> ShareKey:
 
 
 async def await_coordinator(api: Api) -> None:
-    """The coordinator of the group's share partitions is there."""
+    """Wait until the group's share partitions have their coordinator."""
     keys = [key(api, partition).coordinator_key for partition in range(3)]
     await api.until(
         lambda answer: all(coordinator.error_code is E.none for coordinator in answer.coordinators),
@@ -53,14 +53,14 @@ async def await_coordinator(api: Api) -> None:
 async def ask(
     api: Api, operation: str, *partitions: dict[str, Any], version: int = 0, **fields: Any
 ) -> Any:
-    """A request about partitions of ``orders``."""
+    """Send a share state request about partitions of ``orders``."""
     topics = [{"topic_id": topic_id(api), "partitions": partitions}]
     name = operation if operation == SUMMARY else f"{operation}ShareGroupState"
     return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
 
 
 async def ask_about_one(api: Api, operation: str, *, version: int = 0, **part: Any) -> Any:
-    """The answer about one partition."""
+    """Send a share state request about one partition; return the result for it."""
     answer = await ask(api, operation, {"partition": 0, **part}, version=version)
     ((result,),) = (topic.partitions for topic in answer.results)
     return result
@@ -86,7 +86,7 @@ def batch(
 
 
 def coordinator_records(api: Api, partition: int = 0) -> list[Any]:
-    """The records of the share partition's coordinator."""
+    """The records about a share partition in its coordinator's log."""
     home = partition_for(key(api, partition).coordinator_key, 50)
     log = api.broker.replicas.led[TopicPartition(SHARE_STATE_TOPIC, home)]
     return [

@@ -37,7 +37,7 @@ def marker(
 
 
 def results(answer: Any) -> dict[int, dict[int, ErrorCode]]:
-    """Errors by producer id and partition."""
+    """The errors of a WriteTxnMarkers answer, by producer id and partition."""
     return {
         marker.producer_id: {
             part.partition_index: part.error_code
@@ -118,7 +118,7 @@ async def test_versions_that_do_not_know_loading_get_another_error(
 
 
 def errors(answer: Any) -> dict[tuple[str, int], ErrorCode]:
-    """By topic and partition, whatever the version."""
+    """The errors of an AddPartitionsToTxn answer of any version, by topic and partition."""
     topics = (
         answer.results_by_topic_v3_and_below
         if hasattr(answer, "results_by_topic_v3_and_below")

@@ -13,7 +13,7 @@ from txnsim.cli.main import main
 
 
 class Said(NamedTuple):
-    """What a command did."""
+    """The exit status and the output of a command."""
 
     status: int
     out: str

@@ -112,7 +112,7 @@ def test_what_is_wrong_is_said(txnsim: Ask, words: tuple[str, ...], complaint: s
 
 
 def test_a_single_rule_of_a_file_is_no_plan(txnsim: Ask, tmp_path: Path) -> None:
-    """Its mistakes began with the index of a plan: 1.point."""
+    """The complaint must not begin with the index of a plan, as in ``1.point``."""
     file = tmp_path / "rule.json"
     file.write_text(json.dumps({"id": "p", "point": "peer.reqest", "action": "drop"}))
     complaint = txnsim("faults", "arm", "--file", str(file)).err
@@ -205,7 +205,7 @@ def test_another_program_at_the_address_is_no_control_port(
 def test_a_refusal_is_told_also_where_the_connection_is_reset_behind_it(
     length: str, body: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The status is known then: nobody is told that no control port answers."""
+    """The status of the answer is known, so the message must not say that no port answers."""
     answer = f"HTTP/1.1 404 No\r\n{length}\r\n{body}".encode()
     with hostile_broker(resetting_after(answer)) as address:
         assert main(["clock", "show", "--http", f"http://{address}"]) == 1
@@ -363,7 +363,6 @@ def test_a_time_that_is_no_whole_number_is_refused_with_the_form(txnsim: Ask) ->
 
 
 def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txnsim: Ask) -> None:
-    """-5s was "time is missing", and 5 were silently milliseconds."""
     for words, complaint in (
         (
             ("clock", "advance", "-5s"),

@@ -85,7 +85,7 @@ class Broker:
         self._folder = folder
 
     def properties(self, user: str) -> Path:
-        """Settings of a user."""
+        """Write a file with a user's client properties; return its path."""
         file = self._folder / f"{user}.properties"
         file.write_text(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -95,7 +95,7 @@ class Broker:
         return file
 
     def txns(self, user: str, *words: str) -> int:
-        """Run a subcommand as that user; its exit status."""
+        """Run a subcommand of ``txnsim txns`` as a user; return its exit status."""
         options = (
             "--bootstrap-server",
             self.address,
@@ -210,7 +210,7 @@ def test_what_is_left_out_of_answers_is_no_success(
 def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where the open transaction, an hour old, is younger than the timeout given."""
+    """This holds also if the open transaction is younger than the given timeout."""
     older = ("--max-transaction-timeout", "600")
     assert broker.txns("reader", "find-hanging", "--all", *older) == 1
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
@@ -522,7 +522,7 @@ def test_a_second_command_waits_for_the_first(
 
 
 def open_transaction(server: TxnsimServer, transactional_id: str) -> tuple[str, ...]:
-    """A transaction on payments-0 that nobody ends; returns the options of its identity."""
+    """Open a transaction on payments-0; return the options that identify it."""
 
     async def make() -> tuple[str, ...]:
         async with Cluster(server.bootstrap) as cluster:

@@ -141,7 +141,7 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An abort is written down in the present directory."""
+    """Run each test in a folder of its own, because an abort writes a file there."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -168,7 +168,7 @@ NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(),
 
 
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
-    """Those that the newest release has; a number is one, and else it is text."""
+    """The filters are those of the newest release; a number stays a number."""
     run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
     (request,) = broker.of(ClientApi.LIST_TRANSACTIONS)
     sent_filters = {name: getattr(request.message, row.field) for name, row in OPTIONS.items()}

@@ -37,7 +37,7 @@ def test_lists_are_separated_by_commas() -> None:
 
 
 class Shipped(msgspec.Struct, frozen=True):
-    """``describe`` with a given answer."""
+    """Stands for the shipped ``describe`` command: its output has the given description."""
 
     found: TransactionDescription
 

@@ -28,7 +28,7 @@ def test_a_partition_needs_its_topic() -> None:
 
 
 def search_story(scope: Scope, *, age_ms: int) -> tuple[HangingSearchResult, Output]:
-    """With a transaction that hangs, and one that lives."""
+    """Search a cluster that has a hanging transaction and a live transaction."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[HangingSearchResult, Output]:
         async with (

@@ -69,7 +69,7 @@ def test_there_is_no_alarm_while_producers_write(level: int) -> None:
 
 @pytest.mark.parametrize("level", [0, 2])
 def test_an_operators_abort_of_what_is_committed_contradicts(level: int) -> None:
-    """The commit's own marker is held, and comes too late."""
+    """A rule holds the commit's marker, so that it arrives after the operator's marker."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[DecisionReport, DecisionReport]:
         async with virtual_cluster.client() as cluster:

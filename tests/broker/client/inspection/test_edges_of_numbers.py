@@ -49,7 +49,7 @@ TIMEOUTS_MS: Final = st.sampled_from((1, 60_000, INT_32_MAX - 1))
 
 
 class Ghost(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction on a partition that no coordinator knows."""
+    """A transaction on a partition that is unknown to every coordinator."""
 
     partition: int
     producer_id: int
@@ -62,7 +62,7 @@ class Ghost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction on a partition that its coordinator knows."""
+    """A transaction on a partition that is known to its coordinator."""
 
     partition: int
     timeout_ms: int
@@ -94,7 +94,7 @@ TXNS: Final = st.lists(
 
 
 class OpenThere(msgspec.Struct, frozen=True, kw_only=True):
-    """An open transaction, by what the leader has acknowledged."""
+    """A transaction that is open according to what the leader has acknowledged."""
 
     producer_id: int
     start_offset: int
@@ -238,7 +238,7 @@ async def _check_repairs(
 
 
 def play(txns: Sequence[Txn]) -> None:
-    """Play the transactions, and compare what an operator is told with the model."""
+    """Play the transactions, and compare the answers that an operator gets with the model."""
 
     async def story(cluster: VirtualCluster) -> None:
         where = cluster.sim.metadata.image.brokers[BrokerId(1)]

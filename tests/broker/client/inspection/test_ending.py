@@ -22,7 +22,7 @@ LEVELS = (0, 1, 2)
 
 
 async def left_open(cluster: Cluster) -> tuple[Producer, TxnIdentity]:
-    """A transaction whose program does not come back, and its identity."""
+    """Leave a transaction open; return its producer and its identity."""
     producer = await begin_transaction(cluster, "sink")
     await producer.send("orders", 0, b"prepared")
     identity = producer.session.identity
@@ -108,7 +108,7 @@ def test_an_id_without_an_open_transaction_is_refused() -> None:
 
 @pytest.mark.parametrize("level", [0, 2])
 def test_the_end_of_an_earlier_transaction_is_not_taken_for_this_ones(level: int) -> None:
-    """By transactions v2 an entry that is complete at this epoch tells of the epoch before."""
+    """Under transactions v2 a completed entry with this epoch belongs to the epoch before."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[TransactionEnd, TransactionEnd]:
         async with virtual_cluster.client() as cluster:

@@ -102,7 +102,7 @@ async def test_a_share_group_is_described_with_members_and_offsets(cluster: Virt
 async def test_a_default_share_group_says_where_it_begins(
     cluster: VirtualCluster, *, is_at_end: bool
 ) -> None:
-    """It got nothing, had lag 0 or none, and nothing said why (KIP-932: the default is latest)."""
+    """By default a share group begins at the latest offset (KIP-932) and gets no older record."""
     async with cluster.client() as client, Producer(client) as producer:
         await producer.send("orders", 0, b"before")
         member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))

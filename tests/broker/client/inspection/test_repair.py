@@ -92,7 +92,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
 
 
 class Beforehand(Admin):
-    """Somebody may do something right before the marker is sent."""
+    """An admin client whose abort can be refused or lost, as the test sets it."""
 
     refusal: ClientError | None = None
     is_lost = False
@@ -137,7 +137,7 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     [(False, Outcome.ENDED_TWICE), (True, Outcome.ENDED_OTHERWISE)],
 )
 def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outcome) -> None:
-    """Kafka takes both markers; the first one counts."""
+    """The leader accepts the markers of both repairs; the first marker decides the outcome."""
 
     class Overtaken(Admin):
         async def abort_transaction(
@@ -237,7 +237,7 @@ async def leave_hanging(
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     transaction_version: int, later: int
 ) -> None:
-    """Also where the coordinator has had other transactions since: its log tells."""
+    """The coordinator's log has the decision even after later transactions."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
@@ -257,7 +257,7 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
 
 
 async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
-    """One more transactional batch of a producer whose transaction is over."""
+    """Write one more transactional batch of a producer whose transaction has ended."""
     identity = shop.identity
     batch = build_batch(
         [Record(value=b"stray")],
@@ -535,7 +535,7 @@ async def test_a_partition_that_does_not_exist_is_an_error(virtual_cluster: Virt
 
 
 class Older(Admin):
-    """As brokers before Kafka 2.8 have it."""
+    """An admin client of brokers before Kafka 2.8, which have no DescribeProducers."""
 
     async def describe_producers(
         self, partitions: Collection[TopicPartition], **_: object
@@ -603,7 +603,7 @@ REFUSED = Fail(error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
 
 
 def blind(virtual_cluster: VirtualCluster) -> None:
-    """From now on no transactional id may be described."""
+    """Refuse every DescribeTransactions from now on."""
     virtual_cluster.arm(REFUSED, FaultPoint.CLIENT_REQUEST, api="DescribeTransactions")
 
 
@@ -666,7 +666,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("late_ms", [300, 2_500])
 def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
-    """Its broker has not heard of that yet, and lists nothing of it without an error."""
+    """The broker does not know of the move yet; it leaves the id out and reports no error."""
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with (
@@ -698,7 +698,7 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     virtual_cluster: VirtualCluster,
 ) -> None:
     class Restless(Admin):
-        """A coordinator moves whenever they are asked."""
+        """A client at whose every question the coordinator moves."""
 
         async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
             virtual_cluster.move(virtual_cluster.home("ghost"))

@@ -194,7 +194,7 @@ async def test_a_fenced_member_is_told_once_and_joins_again(cluster: VirtualClus
 
 @within(run_cluster)
 async def test_other_errors_of_a_heartbeat_are_survived(cluster: VirtualCluster) -> None:
-    """Java's heartbeat thread ends with FENCED_INSTANCE_ID alone."""
+    """Only FENCED_INSTANCE_ID ends Java's heartbeat thread."""
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
         metadata = a.metadata
@@ -234,7 +234,7 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
 
 @within(run_cluster)
 async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: VirtualCluster) -> None:
-    """It gives up all partitions before it joins again, also those that come back."""
+    """The member gives up all partitions before it joins again, even those it will get back."""
     async with cluster.client("writer") as client, Producer(client) as producer:
         await producer.send("orders", 0, b"r1")
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:
@@ -256,7 +256,7 @@ async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: Virtu
 async def test_a_leader_has_its_group_join_again_when_a_topic_has_grown(
     cluster: VirtualCluster,
 ) -> None:
-    """After metadata.max.age.ms, five minutes, at the latest."""
+    """The leader sees the growth after metadata.max.age.ms (five minutes) at the latest."""
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
         await a.poll()
@@ -525,7 +525,7 @@ def refuse_of_consumer(cluster: VirtualCluster, error: str) -> None:
 async def test_after_these_errors_its_heartbeats_join_again(
     cluster: VirtualCluster, error: str
 ) -> None:
-    """What it is assigned then, it takes over with its next poll."""
+    """The member takes over a new assignment with its next poll."""
     async with member(cluster, "a", "consumer") as a:
         await a.subscribe(["orders"], until=ALL)
         refuse_of_consumer(cluster, error)

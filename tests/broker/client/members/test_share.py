@@ -38,7 +38,7 @@ async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMembe
 async def write(
     cluster: VirtualCluster, *record_values: str, committed: bool | None = None
 ) -> None:
-    """Records in partition 0; in a transaction that ends so, if any."""
+    """Write records to partition 0, in a transaction if ``committed`` says how it ends."""
     transactional_id = None if committed is None else "app"
     async with (
         cluster.client("writer") as client,
@@ -54,7 +54,7 @@ async def write(
 
 
 async def poll_values(member: ShareMember) -> list[tuple[str, int]]:
-    """What a poll brings: values with their delivery counts."""
+    """The values that a poll returns, with their delivery counts."""
     return values_and_counts(await member.poll(max_wait_ms=500))
 
 

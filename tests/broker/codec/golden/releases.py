@@ -80,7 +80,7 @@ def record(line: str) -> dict[str, Any]:
 
 
 def record_all() -> dict[str, Any]:
-    """All release lines."""
+    """The versions that brokers and controllers of each release line speak."""
     return {line: record(line) for line in PATCH_RELEASES}
 
 
@@ -108,7 +108,7 @@ def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read() -> dict[str, Any]:
-    """What was recorded, each line whole."""
+    """The recorded versions of every release line, with the differences merged."""
     lines: dict[str, Any] = {}
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
     for line, recorded_versions in json.loads(RECORDED.read_text()).items():
@@ -144,13 +144,13 @@ def _by_key(ranges_by_key: dict[int, list[int]]) -> ApiVersions:
 
 
 def as_text(recorded: dict[str, Any]) -> str:
-    """The file, one API to a line."""
+    """The text of the file; each API has its version range on one line."""
     lines = json.dumps(recorded, indent=2)
     return re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", lines) + "\n"
 
 
 def main() -> int:
-    """Replace what is committed."""
+    """Write the recorded file anew."""
     RECORDED.write_text(as_text(as_differences(record_all())))
     return 0
 

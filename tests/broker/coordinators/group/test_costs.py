@@ -32,7 +32,7 @@ Step = Callable[[GroupBench], Awaitable[Any]]
 
 
 async def members(group_bench: GroupBench, count: int) -> None:
-    """Members of one group of the consumer protocol, each second with a topic more."""
+    """Members of a consumer group; every second member subscribes to one more topic."""
     for member_number in range(count):
         topics = ("orders", f"t{member_number % 2}")
         joined = await group_bench.consume(f"m{member_number}", topic_names=topics)
@@ -40,27 +40,27 @@ async def members(group_bench: GroupBench, count: int) -> None:
 
 
 async def classic(group_bench: GroupBench, count: int) -> None:
-    """Members of one classic group that have a generation."""
+    """Let ``count`` members join one classic group and form a generation."""
     joins = [group_bench.later(group_bench.join()) for _ in range(count)]
     for join in joins:
         await join
 
 
 async def names(group_bench: GroupBench, count: int) -> None:
-    """Topics in the subscription of another member."""
+    """Let another member subscribe to ``count`` topics."""
     await group_bench.consume(
         "other", topic_names=tuple(f"n{topic_number}" for topic_number in range(count))
     )
 
 
 async def regexes(group_bench: GroupBench, count: int) -> None:
-    """Members that subscribe by one regular expression."""
+    """Let ``count`` members subscribe by the same regular expression."""
     for number in range(count):
         await group_bench.consume(f"r{number}", topic_names=None, topic_regex="o.*")
 
 
 async def positions(group_bench: GroupBench, count: int, group_id: str = "other") -> None:
-    """Positions of another group."""
+    """Commit positions of another group on ``count`` partitions."""
     places = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
@@ -69,12 +69,12 @@ async def positions(group_bench: GroupBench, count: int, group_id: str = "other"
 
 
 async def own_positions(group_bench: GroupBench, count: int) -> None:
-    """Positions of the same group."""
+    """Commit positions of the group itself on ``count`` partitions."""
     await positions(group_bench, count, GROUP)
 
 
 async def pending(group_bench: GroupBench, count: int) -> None:
-    """Positions that wait for the marker of the same producer."""
+    """Commit ``count`` positions that wait for the marker of the same producer."""
     places = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
@@ -109,7 +109,7 @@ async def falls_silent(group_bench: GroupBench) -> None:
 
 
 async def own_classic(group_bench: GroupBench) -> None:
-    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one."""
+    """Send JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one member."""
     fields = {"group_id": "small"}
     joined = await group_bench.join(**fields)
     group_bench.heartbeat(joined.member_id, group_id="small")
@@ -203,7 +203,7 @@ ASKED_OF_A_BROKER: Final = frozenset(
 
 
 def cost(step: Step, stored_kind: str, count: int) -> int:
-    """Calls that the step takes where so much is stored."""
+    """The number of function calls of a step when ``count`` elements are stored."""
     bytecodes_run = 0
 
     async def story(group_bench: GroupBench) -> None:

@@ -221,7 +221,7 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
 async def test_an_expired_session_waits_for_the_log_and_tries_again_when_refused(
     group_bench: GroupBench, protocol: str
 ) -> None:
-    """As a write of a request does: CoordinatorTimerImpl schedules a write operation."""
+    """A timer writes as a request does: CoordinatorTimerImpl schedules a write operation."""
     match protocol:
         case "consumer":
             await group_bench.consume("m")

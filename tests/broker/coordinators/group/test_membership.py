@@ -196,7 +196,7 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(group_bench: GroupBe
 
 
 class Held:
-    """The next append waits until it is released; later ones do not."""
+    """Holds the next append until the test releases it; later appends go through."""
 
     def __init__(self, group_bench: GroupBench) -> None:
         self.is_waiting = False

@@ -73,7 +73,7 @@ async def verify_as_agreed(partition: int, producer: CommittingProducer) -> int 
 
 
 async def pending(group_bench: GroupBench, offset: int = 9) -> None:
-    """A position that waits for its marker."""
+    """Commit a position in a transaction that has no marker yet."""
     command = commit_of(offset, is_transactional=True)
     outcomes = await group_bench.groups.commit_in_transaction(
         command, PRODUCER, verify=verify_as_agreed
@@ -147,7 +147,7 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
 
 
 async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]:
-    """What requests are answered that name no group, by request."""
+    """The errors of requests without a group id, by request."""
     groups = group_bench.groups
     replies = {
         "JoinGroup": await group_bench.join(group_id=""),
@@ -398,7 +398,7 @@ async def test_a_large_commit_in_a_transaction_is_one_append_too(group_bench: Gr
 async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
     group_bench: GroupBench,
 ) -> None:
-    """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
+    """Without verification MemoryRecordsBuilder throws, as on a real 4.4.0."""
     for producer_id in (PRODUCER.producer_id, -2):
         rejection = await commit_unverified(group_bench, producer_id, -1)
         assert isinstance(rejection, Rejection)
@@ -556,7 +556,7 @@ LIMIT = 700
 
 
 async def commit_many(group_bench: GroupBench, group_id: str = GROUP) -> None:
-    """Positions on as many partitions."""
+    """Commit positions on ``MANY`` partitions."""
     positions = tuple(
         NewPosition(topic_partition=TopicPartition("orders", offset), offset=offset)
         for offset in range(MANY)
@@ -566,7 +566,6 @@ async def commit_many(group_bench: GroupBench, group_id: str = GROUP) -> None:
 
 
 def count_positions(group_bench: GroupBench, group_id: str = GROUP) -> int:
-    """How many positions the group has."""
     return sum(
         len(list(shard.offsets.committed_offsets(group_id)))
         for shard in group_bench.groups.shards()
@@ -574,7 +573,7 @@ def count_positions(group_bench: GroupBench, group_id: str = GROUP) -> int:
 
 
 def refusing_admission(group_bench: GroupBench) -> None:
-    """A fault refuses every append."""
+    """Refuse every append by a fault."""
 
     async def refuse() -> Rejection | None:
         return Rejection(error=E.not_enough_replicas, reason="a fault")
@@ -671,7 +670,7 @@ async def test_fault_rules_hear_of_the_partition_and_of_the_producer(
 
 @within(run_groups)
 async def test_positions_expire_in_as_many_batches_as_it_takes(group_bench: GroupBench) -> None:
-    """A real 4.3.1 and 4.4.0: 60 positions at max.message.bytes=700, then none."""
+    """On a real 4.3.1 and 4.4.0, 60 positions expire with max.message.bytes=700."""
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     batches_before = len(group_bench.log.batches)
@@ -690,7 +689,7 @@ async def test_positions_expire_in_as_many_batches_as_it_takes(group_bench: Grou
 async def test_positions_of_a_topic_go_in_as_many_batches_as_it_takes(
     group_bench: GroupBench,
 ) -> None:
-    """Else they would be told of the next topic of that name."""
+    """A position that stayed would count for the next topic of the same name."""
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     group_bench.groups.topics_deleted({"orders": uuid.UUID(int=7)})

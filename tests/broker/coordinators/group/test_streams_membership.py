@@ -28,14 +28,14 @@ _OTHER = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} is not a s
 async def send_heartbeat(
     group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
 ) -> StreamsReply | Rejection:
-    """A heartbeat at the coordinator."""
+    """Send a heartbeat to the coordinator."""
     return await group_bench.groups.streams_heartbeat(heartbeat(member_id, epoch, **fields))
 
 
 async def beat_reply(
     group_bench: GroupBench, member_id: str, epoch: int = 0, **fields: Any
 ) -> StreamsReply:
-    """The answer to one that must not be refused."""
+    """Send a heartbeat that must not be refused; return the reply."""
     reply = await send_heartbeat(group_bench, member_id, epoch, **fields)
     assert isinstance(reply, StreamsReply), reply
     return reply
@@ -268,7 +268,7 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
 
 
 def enlarge_assignments(group_bench: GroupBench) -> None:
-    """Assignments take several slices."""
+    """Make the topics so large that an assignment takes several slices."""
     assign_at_once(group_bench)
     group_bench.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
 

@@ -58,7 +58,7 @@ class ShareLog(ListLog):
         self.admission: Awaitable[Rejection | None] | None = None
 
     def admit(self, *_: Any) -> Awaitable[Rejection | None] | None:  # type: ignore[override]
-        """``CoordinatorLog.admit``."""
+        """Stands for ``CoordinatorLog.admit``: it never delays or refuses."""
         return self.admission
 
 
@@ -98,7 +98,7 @@ class ShareCoordinatorBench:
         return shard
 
     async def ask(self, api_key: int, *commands: ShareCommand) -> ShareAnswer:
-        """The last answer."""
+        """Send commands; return the answer to the last command."""
         return (await self.coordinator.answer(api_key, commands))[-1]
 
     async def initialize(self, *keys: ShareKey) -> ShareAnswer:
@@ -120,7 +120,7 @@ class ShareCoordinatorBench:
         return await self.ask(READ_SHARE_GROUP_STATE, READING)
 
     async def begun(self, call: Coroutine[Any, Any, ShareAnswer]) -> asyncio.Task[ShareAnswer]:
-        """A request that has got as far as it can."""
+        """Begin a request, and let it run until it waits."""
         task = asyncio.get_running_loop().create_task(call)
         for _ in range(5):
             await asyncio.sleep(0)

@@ -38,7 +38,7 @@ PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
 
 
 async def bench_awaiting_markers(rules: Rules) -> CoordinatorBench:
-    """A transaction was ended, and its markers are not answered."""
+    """A bench with an ended transaction whose markers have no answer."""
     coordinator_bench = CoordinatorBench(rules=rules)
     coordinator_bench.answers_markers = False
     identity = await coordinator_bench.ready()
@@ -97,7 +97,9 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committed: bool) -> None:
-    """A real 2.5.1: 47 INVALID_PRODUCER_EPOCH, then 51 to everybody, and no marker."""
+    """A real 2.5.1 answers INVALID_PRODUCER_EPOCH, then CONCURRENT_TRANSACTIONS, and sends no
+    marker.
+    """
     coordinator_bench = CoordinatorBench(rules=Rules(end_needs_exact_epoch=False))
     own = await coordinator_bench.ready()
     await coordinator_bench.add(own, FOO_0)
@@ -122,7 +124,7 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
 
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
-    """KIP-939; beside one that is open and is not kept."""
+    """The log also has an open transaction that is not kept (KIP-939)."""
     plain = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
     kept = to_kept(entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS)
     log = [
@@ -208,7 +210,7 @@ ENDED: Final = Rules(empty_commits_are_ended=True)
 
 
 async def bench_with_commit(rules: Rules) -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
-    """A transaction was committed; returns the identity for the next one."""
+    """Commit a transaction; return the bench and the identity for the next transaction."""
     bench = CoordinatorBench(rules=rules)
     first_identity = await bench.ready()
     await bench.add(first_identity, FOO_0)

@@ -61,7 +61,7 @@ INVALID_STATE = ErrorCode.invalid_txn_state
 
 
 async def ongoing() -> tuple[CoordinatorBench, ProducerIdAndEpoch]:
-    """A transaction to which a partition was added, and whose it is."""
+    """A coordinator with an open transaction of one partition, and the identity of its producer."""
     coordinator_bench = CoordinatorBench()
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
@@ -79,7 +79,7 @@ def replayed_entries(
 
 
 def records(coordinator_bench: CoordinatorBench) -> list[str]:
-    """The log of the home partition, one line per record."""
+    """The records in the log of the id's partition, one line each."""
     return [
         shape(next(iter(read_log([batch], release_rules=LATEST_RULES).entries.values())))
         for batch in coordinator_bench.log[HOME]
@@ -110,7 +110,7 @@ async def at_epoch(
 
 
 async def ids_from(coordinator_bench: CoordinatorBench, first_id: int) -> None:
-    """The next producer id that the coordinator takes is ``first_id``."""
+    """Let the coordinator take producer ids from ``first_id`` on."""
     coordinator_bench._next_block = first_id
     idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
     assert error_of(await coordinator_bench.service.init_producer_id(idempotent)) == 14
@@ -197,7 +197,7 @@ async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
 
 
 async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
-    """KAFKA-20310: the next producer id is in the record."""
+    """The next producer id is in the record, since KAFKA-20310."""
     coordinator_bench = CoordinatorBench()
     coordinator_bench.answers_markers = False
     old_session = await at_epoch(coordinator_bench, 32_766)
@@ -888,7 +888,7 @@ async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> Non
 
 
 async def age(coordinator_bench: CoordinatorBench, epoch: int, name: str = TID) -> ErrorCode:
-    """Age an id; the error."""
+    """Let a transactional id go on at a higher epoch; return the error."""
     transactional_id = TransactionalId(name)
     return error_of(await coordinator_bench.service.age(transactional_id, ProducerEpoch(epoch)))
 
@@ -1137,7 +1137,7 @@ async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_ta
 
 @pytest.mark.usefixtures("all_levels")
 async def test_before_kafka_13099_they_go_together_or_never_and_it_is_told_once() -> None:
-    """A real 2.8.0: "Failed to remove expired transactionalId", at every scan."""
+    """A real 2.8.0 logs "Failed to remove expired transactionalId" at every scan."""
     coordinator_bench = await many_idle(rules=Rules(expired_ids_take_many_batches=False))
     with capture_logs() as lines:
         for _ in range(3):
@@ -1177,7 +1177,7 @@ BLOCK = AllocateProducerIdsReply(first_producer_id=0, producer_id_count=1_000)
 
 
 class Controller:
-    """Answers as it is told to."""
+    """A controller that gives the test's answers to AllocateProducerIds."""
 
     def __init__(self, *answers: AllocateProducerIdsReply | Exception) -> None:
         self.clock = ManualClock()

@@ -272,7 +272,7 @@ def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> in
 
 
 async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
-    """Markers of so many transactions are on their way in one request."""
+    """A bench that has sent the markers of ``count`` transactions in one request."""
     coordinator_bench = CoordinatorBench(loaded=False, trace=trace)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
@@ -408,7 +408,7 @@ def preparation_of(coordinator_bench: CoordinatorBench, state: str) -> Event:
 
 
 def note_cause(coordinator_bench: CoordinatorBench) -> int:
-    """An event that is the cause of what comes next."""
+    """Trace an event that becomes the cause of the following events."""
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "it comes"})
     coordinator_bench.tracer.caused_by(cause)
     return cause
@@ -507,7 +507,7 @@ async def test_a_completion_that_the_log_can_not_take_is_tried_without_end() -> 
 
 
 async def test_a_completion_refused_for_good_is_left_to_the_next_coordinator() -> None:
-    """Section (a): prepared, nothing pending; the epochs are looked at again."""
+    """The transaction stays prepared without a pending transition."""
     coordinator_bench, session = await bench_after_end(FOO_0)
     await coordinator_bench.settle()
     coordinator_bench.append_errors.append(ErrorCode.not_leader_or_follower)
@@ -631,7 +631,7 @@ async def test_an_answer_after_stop_arms_nothing() -> None:
 
 
 def log_rows(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """(event, transactional id, error) of each line."""
+    """The event, transactional id and error of each log line."""
     return [(line["event"], line["transactional_id"], line["error"]) for line in lines]
 
 

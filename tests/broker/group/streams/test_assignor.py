@@ -103,7 +103,7 @@ def assign_tasks(
     standbys: int,
     tasks_before: dict[str, Tasks],
 ) -> dict[str, Tasks]:
-    """Assign to members that have what they got before."""
+    """Assign tasks to members that had ``tasks_before``."""
     members = {
         process_name: Candidate(
             process_id=process,

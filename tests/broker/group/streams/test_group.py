@@ -40,7 +40,7 @@ from txnsim.wire.codec import run_to_end
 
 
 def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
-    """Positions of a member; ``words-0`` is a partition."""
+    """A command that commits a member's positions; ``words-0`` names a partition."""
     positions = []
     for task_place in places or ("words-0",):
         topic, _, partition_index = task_place.rpartition("-")
@@ -60,7 +60,7 @@ def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOff
 
 
 def two_members() -> StreamsDriver:
-    """``a`` has tasks 0_0 and 1_0 since epoch 2, ``b`` the others since 3."""
+    """A group: ``a`` has tasks 0_0 and 1_0 since epoch 2, ``b`` the other tasks since epoch 3."""
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")

@@ -36,14 +36,14 @@ ALL = tasks("0_0", "0_1", "1_0", "1_1")
 
 
 def heartbeat_rejection(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
-    """The refusal of a heartbeat."""
+    """Send a heartbeat that must be refused; return the rejection."""
     rejection = driver.send(*args, **fields)
     assert isinstance(rejection, Rejection), rejection
     return rejection
 
 
 def kinds(driver: StreamsDriver) -> list[str]:
-    """The records of the last decision."""
+    """The types of the records of the last decision."""
     return [type(record).__name__ for record in driver.records]
 
 

@@ -15,7 +15,7 @@ from txnsim.group.streams.tasks import MemberTasks, StreamsMemberState, Tasks
 
 
 def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> MemberTasks:
-    """What a member has: active tasks with their epochs, and copies."""
+    """The tasks that a member holds: active tasks with their epochs, standbys and warm-ups."""
     return MemberTasks(
         active={next(iter(tasks(name))): epoch for name, epoch in (active or {}).items()},
         **{kind: tasks(*names) for kind, names in copies.items()},
@@ -23,7 +23,6 @@ def held_tasks(active: dict[str, int] | None = None, **copies: Any) -> MemberTas
 
 
 def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsGroupMember:
-    """A member."""
     return StreamsGroupMember(member_id="m", member_epoch=epoch, process_id=process, **fields)
 
 
@@ -41,7 +40,7 @@ def as_up_to_4_3(goal: TaskTarget) -> TaskTarget:
 
 
 def step(member: StreamsGroupMember, goal: TaskTarget) -> StreamsGroupMember:
-    """A step that is not refused."""
+    """Reconcile a member with its target; no rejection may come."""
     stepped_member = reconcile(member, goal)
     assert isinstance(stepped_member, StreamsGroupMember)
     return stepped_member

@@ -22,7 +22,6 @@ from txnsim.group.streams.topology import (
 
 
 def subtopology_of(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
-    """A subtopology."""
     return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **fields)
 
 
@@ -34,14 +33,13 @@ def topology(*subtopologies: Subtopology) -> Topology:
 
 
 def configured(*parts: Subtopology, **topics: int) -> ConfiguredTopology:
-    """Held against topics."""
+    """A topology of the given subtopologies, configured with the given topics."""
     configured_topology = configure(topology(*parts), image(**topics))
     assert isinstance(configured_topology, ConfiguredTopology), configured_topology
     return configured_topology
 
 
 def internal(*names: str, partitions: int = 0) -> tuple[TopicInfo, ...]:
-    """Internal topics."""
     return tuple(TopicInfo(name=name, partitions=partitions) for name in names)
 
 

@@ -20,7 +20,7 @@ def run(main: Callable[[VirtualEnvironment], Awaitable[T]], seed: int = 1) -> T:
 
 
 class Recorder(asyncio.Protocol):
-    """Writes down what happens to it."""
+    """Notes every call of the transport to the protocol."""
 
     def __init__(self, *, keep_open: bool = False) -> None:
         self.events: list[object] = []
@@ -52,7 +52,7 @@ class Recorder(asyncio.Protocol):
 
 
 async def pair(env: VirtualEnvironment, *, keep_open: bool = False) -> tuple[Recorder, Recorder]:
-    """A client and a server that are connected."""
+    """The protocols of a client and of a server that are connected."""
     accepted: list[Recorder] = []
 
     def accept() -> Recorder:

@@ -65,12 +65,12 @@ def test_clocks_answer_from_the_run_and_are_put_back() -> None:
 
 
 def by_default(clock: Callable[[], float] = time.time) -> float:
-    """As aiokafka keeps its clock."""
+    """The time by a default argument: aiokafka binds its clock in this way."""
     return clock()
 
 
 def draw_all() -> list[object]:
-    """Everything that a library may draw from the process."""
+    """A value of each source of chance that a library may ask."""
     return [
         random.random(), random.randint(1, 10**9), choice(range(10**9)), random.Random().random(),
         random.SystemRandom().random(), os.urandom(8), urandom(8), uuid.uuid1(), uuid.uuid4(),
@@ -254,7 +254,7 @@ BUILDERS = {
 
 
 def stamp(builder: Any, timestamp: int | None = None) -> int:
-    """The stamp of a record that is added now."""
+    """The timestamp of a record that is appended now."""
     builder_fields = {"headers": []} if isinstance(builder, DefaultRecordBatchBuilder) else {}
     added = builder.append(0, timestamp, b"key", b"value", **builder_fields)
     found: int = added.timestamp
@@ -349,7 +349,7 @@ def test_a_library_that_is_loaded_later_is_found_then(monkeypatch: pytest.Monkey
 
 def test_an_attribute_is_replaced_for_subclasses_as_well_and_put_back() -> None:
     class Moment(datetime.datetime):
-        """Bound the class before."""
+        """A subclass of ``datetime`` that exists before the patch."""
 
     real = native_attribute(datetime.date, "toordinal")
     assert real is not None
@@ -456,7 +456,7 @@ def patch_of(owner: Owner) -> ThreadPatch:
 
 
 def answers(module: types.ModuleType) -> dict[str, str]:
-    """What each binding of ``SOURCE`` answers."""
+    """The value that each binding of ``SOURCE`` returns."""
     holder = module.Holder()
     return {
         "bound": module.bound(),

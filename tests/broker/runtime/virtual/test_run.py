@@ -214,7 +214,7 @@ def test_threads_are_refused() -> None:
 
 
 def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
-    """Also from another thread; what is under way goes on."""
+    """The refusal comes also in another thread; the run in progress goes on."""
     refused: list[BaseException] = []
 
     async def idle(_env: VirtualEnvironment) -> None:
@@ -242,7 +242,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 
 
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
-    """Time, timers and chance are each thread's own; the run is as it is alone."""
+    """Each thread has its own time, timers and chance; the other loop does not change the run."""
     alone = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
@@ -475,7 +475,7 @@ def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> 
 
 
 def test_a_hook_is_called_before_a_client_connects(loop: VirtualLoop) -> None:
-    """By then its library is loaded."""
+    """The hook runs late, when the client's library is loaded."""
     looks: list[str] = []
     loop.before_connect = lambda: looks.append("looked")
     with pytest.raises(NotSimulatedError, match="network"):
@@ -519,7 +519,7 @@ def test_numbers_follow_the_order_of_making_in_each_loop() -> None:
         loop = asyncio.get_running_loop()
 
         async def nothing() -> None:
-            """Done at once."""
+            """Return at once."""
 
         futures: list[asyncio.Future[Any]] = [loop.create_future(), loop.create_task(nothing())]
         futures += [asyncio.ensure_future(nothing()), loop.create_future()]
@@ -563,7 +563,7 @@ def test_a_factory_that_was_set_is_asked() -> None:
             return asyncio.Task(coroutine, loop=loop, **options)
 
         async def nothing() -> None:
-            """Done at once."""
+            """Return at once."""
 
         asyncio.get_running_loop().set_task_factory(factory)
         await asyncio.create_task(nothing())
@@ -602,7 +602,7 @@ FIXED_SINCE_3_12 = sys.version_info >= (3, 12)
 
 
 def program(*options: str, hash_seed: str) -> list[object]:
-    """What the program prints, started under a hash seed."""
+    """The values that the program prints when it starts under a hash seed."""
     environ = {
         name: variable_value
         for name, variable_value in os.environ.items()
@@ -620,7 +620,7 @@ def program(*options: str, hash_seed: str) -> list[object]:
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
-    """The system's call answers that."""
+    """Let the ``personality`` system call return ``answer``."""
     monkeypatch.setattr(reproducible_process, "_personality", lambda _persona: answer)
 
 

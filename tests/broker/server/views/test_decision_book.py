@@ -31,7 +31,7 @@ async def commit(cluster: Cluster, transactional_id: str, times: int = 1) -> Non
 
 
 async def tear(cluster: VirtualCluster, app: Cluster, transactional_id: str) -> None:
-    """A committed transaction whose records an operator has aborted."""
+    """Commit a transaction whose records an operator aborts."""
     producer = await begin_transaction(app, transactional_id)
     await producer.send("orders", 0, b"x")
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)

@@ -59,7 +59,7 @@ class Watch:
 
     @property
     def moved(self) -> set[str]:
-        """Metrics that were read with different values."""
+        """The metrics whose readings differed from each other."""
         return {
             metric for metric, values in self._seen.items() if any(v != values[0] for v in values)
         }
@@ -69,7 +69,7 @@ Story = Callable[[VirtualCluster, Watch], Awaitable[None]]
 
 
 def play(story: Story) -> set[str]:
-    """Run a story beside a cluster; which metrics moved."""
+    """Run a story beside a cluster; return the metrics whose readings changed."""
 
     async def main(cluster: VirtualCluster) -> set[str]:
         watch = Watch(cluster)
@@ -146,7 +146,7 @@ async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) ->
 
 
 async def a_partition_without_leader(cluster: VirtualCluster, read: Watch) -> None:
-    """Its markers wait for a leader under the rule that keeps them (KAFKA-20734)."""
+    """The transaction's markers wait for a leader, as since KAFKA-20734."""
     alone = TopicPartition("alone", 0)
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         await producer.init_transactions()
@@ -235,7 +235,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
 
 
 async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> None:
-    """The cleaner gives its partition up."""
+    """The cleaner meets a batch that it can't read, and gives the partition up."""
     configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
     async with cluster.client() as client:
         await Admin(client).create_topics(
@@ -262,7 +262,7 @@ def ticking_stopwatch(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
 
 
 async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
-    """One EndTxn that is held, and a question about a transactional id that nobody knows."""
+    """A rule holds an EndTxn, and a client describes an unknown transactional id."""
     for listener in cluster.sim.listeners:
         listener.stopwatch_ns = ticking_stopwatch(listener.stopwatch_ns)
     for metric in STORIES[requests_of_a_client]:
@@ -345,7 +345,7 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
 
 
 async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
-    """One member joins: the group waits for others, then it is assigned."""
+    """A member joins: the group waits for other members, then the member gets partitions."""
     for metric in STORIES[a_streams_group]:
         assert read(metric) == {}
     async with cluster.client() as client:
@@ -435,5 +435,5 @@ def test_a_story_moves_its_metrics(story: Story) -> None:
 
 
 def test_each_metric_has_its_story() -> None:
-    """What nothing moves may as well stand still for ever."""
+    """A metric without a story could stay at zero unnoticed."""
     assert set().union(*STORIES.values()) == {metric.name for metric in METRICS}

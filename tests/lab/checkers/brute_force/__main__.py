@@ -10,7 +10,7 @@ from tests.lab.checkers.brute_force.comparing import DEFINITIONS, REFUSED, compa
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compare; 1 where they differ, or where a judge has convicted or acquitted nothing."""
+    """Compare judges with definitions; return 1 if they differ or if a judge is not exercised."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.checkers.brute_force", description=__doc__
     )

@@ -60,7 +60,7 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
 
 
 def by_definition(lines: Lines) -> set[str]:
-    """What the definitions say of a history."""
+    """The anomalies of a history by the written definitions."""
     distinct_lines = with_distinct_names(lines)
     if _names_two_records(distinct_lines):
         return {REFUSED}
@@ -110,7 +110,7 @@ def shrunk(lines: Lines, kind: str) -> list[Seen]:
 
 
 def shown_difference(lines: Sequence[Seen], kind: str) -> str:
-    """A history where they differ, to be read and to be judged again."""
+    """A history on which judge and definition differ, as text that can be judged again."""
     convicting_side = "the definition" if kind in by_definition(lines) else "the judge"
     return f"{kind}: only {convicting_side} convicts\n{History(lines).to_lines().decode()}"
 
@@ -122,7 +122,7 @@ SHOWN_MAX: Final = 3
 
 
 class Comparison:
-    """What came of many histories."""
+    """Compares the judges with the definitions over many histories."""
 
     def __init__(self) -> None:
         self.histories = 0
@@ -133,7 +133,9 @@ class Comparison:
 
     @property
     def idle(self) -> list[str]:
-        """Judges that have convicted none, or all: of them nothing is proved."""
+        """Judges that convicted no history, or all of them: the comparison proves nothing about
+        them.
+        """
         return [
             definition_name
             for definition_name in (*DEFINITIONS, REFUSED)
@@ -153,7 +155,7 @@ class Comparison:
 
 
 def compare(seeds: Iterable[int]) -> Comparison:
-    """The judges and their definitions, on the histories of these seeds."""
+    """Compare the judges with their definitions on the histories of these seeds."""
     comparison = Comparison()
     for seed in seeds:
         comparison.add(seed)

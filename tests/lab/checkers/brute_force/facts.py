@@ -55,7 +55,7 @@ def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT
 
 
 def labels(lines: Lines) -> list[str]:
-    """Every transaction that is named."""
+    """The labels of all transactions in a history."""
     named = [getattr(observation, "transaction", None) for observation in lines]
     return sorted({label for label in named if label is not None})
 
@@ -69,17 +69,17 @@ def owner(lines: Lines, label: str | None) -> str | None:
 
 
 def ends(lines: Lines, label: str | None) -> list[tuple[int, Ended]]:
-    """What its producer was answered at the end."""
+    """The answers to the requests that end a transaction."""
     return [(index, end) for index, end in every(lines, Ended) if end.transaction == label]
 
 
 def is_acknowledged(lines: Lines, label: str | None) -> bool:
-    """Whether a commit of it was acknowledged."""
+    """Whether a commit of the transaction was acknowledged."""
     return any(end.commit and end.outcome is OK for _, end in ends(lines, label))
 
 
 def cannot_have_committed(lines: Lines, label: str | None) -> bool:
-    """Whether it was to end, and each commit that was asked for was refused."""
+    """Whether the transaction's end was requested, and each requested commit was refused."""
     known_ends = ends(lines, label)
     return bool(known_ends) and all(
         not end.commit or end.outcome is FAILED for _, end in known_ends
@@ -97,7 +97,7 @@ def is_committed(lines: Lines, label: str | None) -> bool:
 
 
 def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: str | None) -> bool:
-    """Whether a record that was given is of a transaction."""
+    """Whether a delivered record belongs to a transaction."""
     return any(
         writer.transaction == label for writer in writers(lines, topic_partition, record.value)
     )
@@ -107,7 +107,7 @@ def is_of(lines: Lines, topic_partition: TopicPartition, record: Record, label: 
 
 
 def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[tuple[int, Read]]:
-    """What read_committed readers were answered."""
+    """The Fetch answers that read_committed readers got without an error."""
     return [
         (index, read)
         for index, read in every(lines, Read)
@@ -117,7 +117,7 @@ def reads(lines: Lines, topic_partition: TopicPartition | None = None) -> list[t
 
 
 def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
-    """The records that they got, but for tombstones, which have no name."""
+    """The records that read_committed readers got, without tombstones, which have no name."""
     return [
         (index, read.place, record)
         for index, read in reads(lines)
@@ -127,7 +127,7 @@ def given_records(lines: Lines) -> list[tuple[int, TopicPartition, Record]]:
 
 
 def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | None) -> list[Wrote]:
-    """Who has written a record; who has tried to, if all attempts were refused."""
+    """The writes of a record that may have taken effect; all refused ones if none did."""
     if record_value is None:
         return []
     tried = [
@@ -139,7 +139,7 @@ def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | N
 
 
 def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
-    """Where readers have found a record."""
+    """The offsets at which readers have found a record."""
     return [
         record.offset
         for _, topic_partition, record in given_records(lines)
@@ -158,7 +158,7 @@ def with_distinct_names(lines: Lines) -> list[Seen]:
 
 
 def deleted_topics(lines: Lines) -> set[str]:
-    """Those that are deleted at the end, or may be."""
+    """The topics that are deleted, or may be deleted, at the end of the history."""
     return {deleted.topic for _, deleted in every(lines, Deleted) if deleted.outcome is not FAILED}
 
 

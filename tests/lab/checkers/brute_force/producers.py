@@ -95,7 +95,7 @@ def _began(lines: Lines, label: str) -> int:
 def _is_young(
     lines: Lines, label: str, index: int, *, told_by: tuple[type[Initialised | Described], ...]
 ) -> bool:
-    """Whether its timeout, as it was told last, has not passed."""
+    """Whether the transaction's timeout, by the last observation of it, has not passed."""
     timeouts_ms = [
         observation.timeout_ms
         for observation in lines[:index]
@@ -109,14 +109,14 @@ def _is_young(
 
 
 def _took_part(lines: Lines, label: str, index: int) -> bool:
-    """Whether an addition was acknowledged; where there is none, anything."""
+    """Whether an addition was acknowledged, or any request if there was no addition."""
     earlier = [answer for number, answer in _answers(lines, label) if number < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]
     return any(answer.outcome is OK for answer in added or earlier)
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
-    """Whether a producer that adds partitions by itself has added this one, or the group."""
+    """Whether a producer that sends AddPartitionsToTxn has added the partition, or the group."""
     added = [addition for _, addition in every(lines, Added) if addition.transaction == label]
     acknowledged = [addition for addition in added if addition.outcome is OK]
     if not added or isinstance(answer, Added):
@@ -130,7 +130,7 @@ def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
 
 
 def _kept_the_rules(lines: Lines, label: str, index: int) -> bool:
-    """Whether nothing excuses the error of line ``index``."""
+    """Whether nothing that the transaction's producer did explains the error of line ``index``."""
     return (
         owner(lines, label) is not None
         and _owns_the_id(lines, label, index)
@@ -170,7 +170,7 @@ def _may_fence(init: Initialised) -> bool:
 
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
-    """Whether the last who initialised the id before the transaction is its producer."""
+    """Whether the transaction's producer was the last one to initialise the id before it."""
     overtaken = _overtaken_inits(lines, label)
     inits_before = [
         init
@@ -198,7 +198,7 @@ def _is_under_way(lines: Lines, number: int, index: int) -> bool:
 
 
 def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
-    """Whether another client has initialised the id, or aborted something, or may have."""
+    """Whether another client has, or may have, initialised the id or aborted a transaction."""
     for number, init in _initialisations(lines, label):
         if _may_fence(init):
             if _began(lines, label) < number < index or _is_under_way(lines, number, index):

@@ -75,7 +75,7 @@ def _may_be_there(topic_partition: TopicPartition, other_partition: TopicPartiti
 
 
 def is_held(lines: Lines, wrote: Wrote) -> bool:
-    """Whether a committed record lies in a transaction that hangs since."""
+    """Whether a committed record belongs to a transaction that still hangs."""
     commits = [
         commit_index
         for commit_index, end in ends(lines, wrote.transaction)

@@ -104,7 +104,7 @@ def read_skew(lines: Lines) -> bool:
 
 
 def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Who has read a whole partition to which another has appended behind that."""
+    """Pairs: a transaction that read a whole partition, and one that appended to it later."""
     return {
         (str(read.transaction), str(wrote.transaction))
         for _, read in reads(lines)
@@ -116,7 +116,7 @@ def _misses(lines: Lines, committed: list[str]) -> set[Pair]:
 
 
 def _have_an_order(committed: list[str], pairs: set[Pair]) -> bool:
-    """Whether they can have come one after the other."""
+    """Whether an order of the transactions exists that has all pairs in the right order."""
     return any(
         all(
             order.index(label_before) < order.index(label_after)
@@ -163,7 +163,7 @@ def _undisputed_records(
 
 
 def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Whose last write to a key comes before another's last write to it."""
+    """Pairs: a transaction whose last write to a key precedes that of the other transaction."""
     versions = [
         (topic_partition, wrote.key, wrote.transaction, offset)
         for topic_partition, offset, wrote in _placed_records(lines)
@@ -187,7 +187,7 @@ def _overwrites(lines: Lines, committed: list[str]) -> set[Pair]:
 
 
 def _follows(lines: Lines, own: list[str]) -> set[Pair]:
-    """Which of the transactions of one id has a record before one of another."""
+    """Pairs of transactions of one id: the first one has a record before one of the second."""
     records = [
         (topic_partition, wrote.transaction, offset)
         for topic_partition, offset, wrote in _placed_records(lines)
@@ -203,7 +203,7 @@ def _follows(lines: Lines, own: list[str]) -> set[Pair]:
 
 
 def _tells(lines: Lines, committed: list[str]) -> set[Pair]:
-    """Whose record another was given by a read that is a part of it."""
+    """Pairs: a transaction, and one that read a record of it."""
     pairs = set()
     for _, read in reads(lines):
         for record in read.records:
@@ -238,7 +238,7 @@ def lost_update(lines: Lines) -> bool:
 
 
 def _replaced_versions(lines: Lines, label: str) -> set[tuple[str, str, TopicPartition, int]]:
-    """The versions that a transaction was given and replaced."""
+    """The versions that a transaction read and then replaced."""
     replaced_versions = set()
     for index, wrote in every(lines, Wrote):
         if wrote.transaction == label and wrote.outcome is OK and wrote.key is not None:

@@ -57,7 +57,7 @@ def _is_after(later: ShareFetched, earlier: ShareFetched | ShareAcknowledged) ->
 
 
 def aborted_delivery(lines: Lines) -> bool:
-    """A record that can't have been committed, to a group that is isolated."""
+    """Whether a read_committed group got a record that can't have been committed."""
     for _, fetch, record in _given_records(lines):
         wrote = writers(lines, fetch.place, record.value)
         if (
@@ -73,7 +73,7 @@ def aborted_delivery(lines: Lines) -> bool:
 
 
 def beyond_delivery_limit(lines: Lines) -> bool:
-    """By the broker's own count."""
+    """Whether a record was delivered more often than the broker's limit allows."""
     return any(
         record.delivery_count > fetch.delivery_limit
         for _, fetch, record in _given_records(lines)
@@ -82,7 +82,7 @@ def beyond_delivery_limit(lines: Lines) -> bool:
 
 
 def delivered_after_acknowledgement(lines: Lines) -> bool:
-    """Accepted or rejected, and asked for later."""
+    """Whether a record was delivered after it was accepted or rejected."""
     return any(
         final.outcome is OK
         and final.type in ("accept", "reject")
@@ -97,7 +97,7 @@ def delivered_after_acknowledgement(lines: Lines) -> bool:
 
 
 def two_owners(lines: Lines) -> bool:
-    """One record at two members of one leader, within the first one's lock."""
+    """Whether a leader gave a record to a second member while the first member held its lock."""
     return any(
         first_given[0] < second[0]
         and _is_of(first_given[1], second[1])
@@ -151,7 +151,7 @@ def never_delivered(lines: Lines) -> bool:
 
 
 def starving_group(lines: Lines) -> bool:
-    """The last answers were empty for too long, and a committed record waits."""
+    """Whether a group's last answers are empty for too long while a committed record waits."""
     for group in _of_groups(lines):
         fetches = [
             (fetch_index, fetch)
@@ -185,7 +185,7 @@ def _of_groups(lines: Lines) -> list[ShareFetched]:
 
 
 def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
-    """Committed records that a group was not given, with the line that shows the commit."""
+    """Committed records that a group did not get, with the line that shows the commit."""
     starts = [
         read.log_start_offset
         for _, read in every(lines, Read)

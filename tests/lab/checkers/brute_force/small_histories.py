@@ -523,7 +523,7 @@ def _read_example(path: Path) -> Sequence[Seen]:
 
 
 def _with_another_field(random: Random, line: Seen, like: Seen) -> Seen:
-    """One field as another line has it, left out, or a little different."""
+    """The line with one field replaced by another line's value, left out, or changed a little."""
     names = [
         field_name
         for field_name in line.__struct_fields__

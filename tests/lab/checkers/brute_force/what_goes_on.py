@@ -78,7 +78,7 @@ def patience_ms(lines: Lines) -> int:
 
 
 def explained_partitions_of(lines: Lines) -> set[TopicPartition]:
-    """Where it is known why readers wait."""
+    """The partitions for which the history explains why readers wait."""
     return {
         hanging_transaction.place for hanging_transaction in hanging(lines)
     } | _owed_by_stuck_coordinators(lines)
@@ -275,7 +275,7 @@ def _timeout_ms(lines: Lines, transactional_id: str) -> int:
 
 
 def _stuck_looks(lines: Lines, transactional_id: str) -> list[Described]:
-    """The looks that show an id stuck at the end, or none."""
+    """The observations that show an id stuck at the end of the history, if it is stuck."""
     looks = [
         (look_index, look)
         for look_index, look in every(lines, Described)
@@ -316,7 +316,7 @@ def _trouble(look: Described) -> tuple[object, ...] | None:
 def _answers_to_id(
     lines: Lines, transactional_id: str, *, since: int
 ) -> Iterable[Initialised | Answer]:
-    """What the producers of an id were answered after a line."""
+    """The answers that the producers of an id got after a line."""
     for line in lines[since + 1 :]:
         if isinstance(line, Initialised):
             is_own = line.transactional_id == transactional_id

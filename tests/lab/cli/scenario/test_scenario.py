@@ -40,7 +40,7 @@ MODES = ("V-", "V+", "TV2", "TV2+")
 
 
 class Told:
-    """What was asked for instead of being told."""
+    """Notes the runs that a command asks for, without playing them."""
 
     def __init__(self) -> None:
         self.virtual: list[tuple[str, str, int]] = []
@@ -52,7 +52,7 @@ class Told:
 
 @pytest.fixture
 def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
-    """Stories are not told, but come to what is declared."""
+    """Replace the playing of stories: each run has its declared result at once."""
     recorded = Told()
 
     def run_in_virtual_time(
@@ -520,7 +520,6 @@ def test_another_verdict_is_told_with_its_reason(
 def test_modes_that_the_cluster_is_not_are_left_out(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """They were played, waited for what could not come, and accused the cluster."""
     assert run(kafka, "z01", "--armed", "--yes", "--json") == 0
     cells = {cell["run"]: cell for cell in json.loads(capfd.readouterr().out)}
     cluster = "transaction.version 2 with verification, strict markers (KIP-1228)"
@@ -595,7 +594,7 @@ WORLD = SCENARIO.runs["V-"]
 
 
 def result(**changes: Any) -> RunResult:
-    """An armed run in V- that came to what was declared."""
+    """The result of an armed run in V- that has the declared verdict."""
     usual_fields: dict[str, Any] = {
         "scenario": "late",
         "anomaly": "Z01",

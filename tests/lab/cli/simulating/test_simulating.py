@@ -18,7 +18,7 @@ from txnsim_lab.simulation.plan import Plan
 
 @pytest.fixture
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every seed is one plan, which finds something as 4.3 and nothing as 4.2."""
+    """Give every seed the same plan, which has a finding on 4.3 and none on 4.2."""
 
     def draw(_seed: int, wanted: SimulationOptions) -> Plan:
         return leaderless_plan(as_version=wanted.as_version)

@@ -33,7 +33,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 
 def keys(lesson_id: str) -> str:
-    """What somebody types who always predicts the first choice and knows every way to a goal."""
+    """The input of a learner who always predicts the first choice and reaches every goal."""
     typed = ""
     for lesson_part in lesson(lesson_id).parts:
         typed += "".join(f"{action}\n" for action in lesson_part.solution) or (

@@ -56,7 +56,7 @@ def test_the_script_neither_imports_nor_exports_and_may_stand_in_a_page() -> Non
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """The files of another page, to be filled."""
+    """Empty files of a page, which the test fills."""
     files_by_name: dict[str, bytes] = {}
     monkeypatch.setattr(page_files, "files", lambda: files_by_name)
     return files_by_name
@@ -145,7 +145,7 @@ def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
 
 
 def _points(path: str) -> Iterator[tuple[float, float]]:
-    """Places on a path, one a pixel or nearer."""
+    """Points along an SVG path, at most one pixel apart."""
     end_point = (0.0, 0.0)
     for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
         numbers = [float(word) for word in words.split()]

@@ -86,7 +86,6 @@ async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
 
 @pytest.mark.costly
 async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -> None:
-    """It ended at a timeout, and nothing could be done any more."""
     async with port() as client:
         run_request = {**Z01, "runs": ["TV2"], "takes": ["disarmed"]}
         begun = (await client.post(RUNS, json=run_request)).json()
@@ -147,7 +146,6 @@ async def test_one_run_and_one_take_are_driven() -> None:
 
 @pytest.mark.costly
 def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
-    """The server's set-up, which waits for the first line, came after the helper's own."""
     program = (
         "from txnsim.cli.event_log import set_up_logs; set_up_logs()\n"
         "from txnsim_lab.scenario import driven_run\n"

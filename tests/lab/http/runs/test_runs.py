@@ -258,7 +258,7 @@ def an_order(**fields: object) -> Order:
 
 
 async def in_a_process(fork_server: ForkServer, messages: list[bytes]) -> list[State]:
-    """What a process tells: of each message the last answer, and the failures before it."""
+    """The answers of a process: the last one to each message, and the failures before it."""
     child = await asyncio.to_thread(fork_server.begin)
     states = []
     try:
@@ -315,7 +315,7 @@ async def test_a_story_that_is_none_fails(fork_server: ForkServer) -> None:
 
 @pytest.mark.costly
 async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is a process, and whoever drives could make any number of them."""
+    """Each checkpoint is a process, and a user could create any number of checkpoints."""
     monkeypatch.setattr(driven_run, "CHECKPOINTS_BACK_MAX", 2)
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]

@@ -224,7 +224,7 @@ def test_what_a_reader_is_told_besides_records_may_be_expected(
 
 @pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
 def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int, int]) -> None:
-    """Where another broker leads one of them, that one is asked for again, alone."""
+    """If another broker leads a partition, the client asks that broker for this partition alone."""
     steps = [
         INIT,
         call("begin"),
@@ -372,7 +372,7 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
 
 
 def test_a_fence_without_an_answer_is_noted() -> None:
-    """Whoever is fenced by it has a reason to be (seed 16054 of ``txnsim simulate``)."""
+    """A producer that it fences had to be fenced (seed 16054 of ``txnsim simulate``)."""
     lose = {"point": "client.request", "api": "InitProducerId", "client_id": "operator"}
     steps = [
         call("init-producer-id"),
@@ -513,7 +513,7 @@ both = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
-    """Told with two members of one group, which reads the two partitions of ``in``."""
+    """Play steps with two members of one group, which reads the two partitions of ``in``."""
     part = {"plays": "member", "group": "g", "group-protocol": protocol, **fields}
     actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
     settings = {"group.initial.rebalance.delay.ms": 0}
@@ -778,7 +778,7 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
 
 
 def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
-    """The record may be found by the next coordinator, so it is no refusal."""
+    """The next coordinator may find the record in its log, so the answer is no refusal."""
     moved = [
         *FIRST[:4],
         {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},

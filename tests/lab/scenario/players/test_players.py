@@ -222,7 +222,7 @@ async def test_our_client_plays_whole_transactions_and_logs_nothing() -> None:
 
 
 def test_a_delivery_takes_longer_than_an_attempt() -> None:
-    """kafka-python refuses other settings, and the story tells of an attempt that timed out."""
+    """kafka-python refuses a delivery timeout below the request timeout."""
     assert DELIVERY_TIMEOUT_MS > REQUEST_TIMEOUT_MS
 
 

@@ -38,7 +38,7 @@ def transaction_of_one(record_value: str, offset: int, *, is_answered: bool = Tr
 
 
 def read_of(*values: str, topic: str = "t") -> Read:
-    """All of a partition, by one reader from the start."""
+    """A reading of the whole partition by one reader from the start."""
     records = tuple(Record(offset=2 * n, value=value) for n, value in enumerate(values))
     end = 2 * len(values)
     return Read(

@@ -145,7 +145,7 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
 
 
 def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
-    """A mistake in a lesson's file is told with its line and its field."""
+    """Check that the error about a lesson's file names the line and the field."""
     path = Path(find("z01")[0]).parent / "lessons" / file_name
     file_text = path.read_text("utf-8")
     assert right in file_text
@@ -166,7 +166,7 @@ def test_what_is_no_lesson_is_told() -> None:
 
 
 def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
-    """Why: ``tests/broker/http/test_app.py``."""
+    """``tests/broker/http/test_app.py`` says why."""
     assert is_learnt(Lesson)
 
 
@@ -252,7 +252,6 @@ def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:
-    """It said "a record", and two appeared."""
     tour_lesson = lesson("L0")
     counted = [
         msgspec.structs.replace(lesson_part, fact="withheld payments-0")

@@ -21,7 +21,7 @@ RUNS = (("z01", "V-"), ("z16", "V+"), ("z23", "V-"))
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """An event as ShiViz has it."""
+    """An event as ShiViz reads it."""
 
     host: str
     clock: dict[str, int]

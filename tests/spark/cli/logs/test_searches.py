@@ -47,7 +47,7 @@ AS_OF = str(NOW + 3_600_000)
 
 
 class Printed:
-    """What a run printed."""
+    """Exit status and output of ``txnsim logs find-hanging``."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
         self.status = main(["logs", "find-hanging", *arguments])

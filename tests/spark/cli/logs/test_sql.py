@@ -21,7 +21,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
-    """``app`` has committed, aborted, and left something open."""
+    """A log directory in which ``app`` has a committed, an aborted and an open transaction."""
     topic_partition = TopicPartition("orders", 0)
     driver = LogDriver()
     driver.txn(0, count=2)

@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def places(self) -> list[Place]:
-        """All partitions of users' topics."""
+        """All partitions of topics that are not internal."""
         return sorted(
             partition for partition in self.leaders if not partition.topic.startswith(INTERNAL)
         )

@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as it was sent."""
+    """A record as its producer sent it."""
 
     timestamp_ms: int
     key: bytes | None = None

@@ -41,7 +41,7 @@ start offset, last timestamp.
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a real broker did with a directory."""
+    """The result of starting a real broker on a damaged directory."""
 
     starts: bool
     hanging: tuple[Row, ...] = ()

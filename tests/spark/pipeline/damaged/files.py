@@ -35,12 +35,11 @@ def snapshots(folder: Path) -> list[Path]:
 
 
 def is_data(header: BatchHeader) -> bool:
-    """Whether it is a batch of a transaction."""
+    """Whether the header is that of a transactional data batch."""
     return header.is_transactional and not header.is_control
 
 
 def is_marker(header: BatchHeader) -> bool:
-    """Whether it is a marker."""
     return header.is_control
 
 

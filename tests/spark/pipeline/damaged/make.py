@@ -105,7 +105,7 @@ class Story:
             self.filler.finish(committed=record_number % 2 == 0)
 
     def write_unasked(self, actor: Actor, name: str) -> None:
-        """Write a batch without telling the coordinator."""
+        """Write a batch without adding the partition at the coordinator."""
         actor.send_told(
             parse_place(name), self.book.stamp_records(f"hangs on {name}"), unasked=True
         )

@@ -37,7 +37,7 @@ FUTURE_MS: Final = 4_000_000_000_000
 
 
 class Variant(NamedTuple):
-    """One damaged directory."""
+    """A damaged directory: its origin, and the damage."""
 
     name: str
     stage: str
