@@ -123,8 +123,8 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield server.bootstrap, tuple(range(1, BROKERS + 1))
     else:
         # Two indexes of each partition are mapped: as small as Kafka lets them be.
-        small = {"log.index.size.max.bytes": "4096"}
-        with ApacheKafka(properties=small, jvm_options=("-Xmx1g",)) as kafka:
+        small_index = {"log.index.size.max.bytes": "4096"}
+        with ApacheKafka(properties=small_index, jvm_options=("-Xmx1g",)) as kafka:
             yield kafka.bootstrap, (1,)
 
 

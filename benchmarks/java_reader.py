@@ -111,10 +111,10 @@ def ask_java(directory: Path, question: str) -> Answer:
     classes = java_classes(sources, name="log-reader", libs=libs)
     java, *_ = java_command(libs)
     command = [java, "-Xmx1g", "-cp", f"{classes}{os.pathsep}{libs}/*", "LogReader"]
-    printed = subprocess.run(
+    output = subprocess.run(
         [*command, question, "1", str(directory)], check=True, capture_output=True, text=True
     ).stdout
-    seconds, _, answer = printed.strip().partition(" ")
+    seconds, _, answer = output.strip().partition(" ")
     return float(seconds), answer
 
 

@@ -83,10 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     load_average = os.getloadavg()[0]
     _say("making log directories (once; two gigabytes take half a minute)")
-    small = small_batches(QUICK if options.quick else Scale())
-    large = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
+    small_logs = small_batches(QUICK if options.quick else Scale())
+    large_logs = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
     rounds = options.rounds or (1 if options.quick else 3)
-    run = _Run(small, large)
+    run = _Run(small_logs, large_logs)
     try:
         run.start(rounds)
         for number in range(1, rounds + 1):
@@ -99,9 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run.stop()
     result = PipelineResult(
         load_average=round(load_average, 1),
-        log_bytes=small.bytes,
-        batches=small.batches,
-        transactions=small.transactions,
+        log_bytes=small_logs.bytes,
+        batches=small_logs.batches,
+        transactions=small_logs.transactions,
         rows=tuple(figures.rows(run.samples)),
         costs=tuple(costs),
     )
@@ -287,9 +287,9 @@ def _segments(log: GeneratedLog, topic: str) -> list[Path]:
 
 def _dump_log(paths: Sequence[Path]) -> None:
     """With the settings of kafka-run-class.sh, its output thrown away."""
-    quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+    java_options = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
     command = [
-        *java_command(kafka_libs(), options=quiet),
+        *java_command(kafka_libs(), options=java_options),
         DUMP_TOOL,
         "--files",
         ",".join(map(str, paths)),

@@ -165,8 +165,8 @@ def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
     counted = count_over_tcp(load.brokers, load.flow)
     runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
     for round_number in range(rounds):
-        first = round_number % len(servers)  # every round begins with another server
-        for server in servers[first:] + servers[:first]:
+        first_index = round_number % len(servers)  # every round begins with another server
+        for server in servers[first_index:] + servers[:first_index]:
             _say(f"{load.title}: round {round_number + 1} of {rounds}, {server.name}")
             runs[server.name].append(_run(server, program, load.flow))
     return LoadFigures(

@@ -143,13 +143,13 @@ def table(by_level: dict[str, list[MeasuredWindow]]) -> Iterator[str]:
             f"{medians['cpu_ms']:8.3f}{median(costs(by_level, level)):8.2f}{medians['p99_ms']:8.1f}"
             f"{medians['events']:8.1f}{medians['written']:8,.0f}"
         )
-    lost = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
+    lost_share = quartiles([1 - ratio for ratio in speeds(by_level, "brief")])
     dearer = quartiles([1 - ratio for ratio in costs(by_level, "brief")])
-    yield f"throughput lost at brief: {lost} (target: at most {LOST_MAX:.0%}); by CPU: {dearer}"
+    yield f"throughput lost at brief: {lost_share} (target: at most {LOST_MAX:.0%}); by CPU: {dearer}"
     events = median(window.events for window in by_level["brief"])
-    written = median(window.written for window in by_level["brief"])
+    written_bytes = median(window.written for window in by_level["brief"])
     yield (
-        f"events {events:.1f} (at most {EVENTS_MAX}), bytes {written:,.0f} (at most {BYTES_MAX:,})"
+        f"events {events:.1f} (at most {EVENTS_MAX}), bytes {written_bytes:,.0f} (at most {BYTES_MAX:,})"
     )
 
 

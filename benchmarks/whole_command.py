@@ -28,11 +28,11 @@ class TimedCommand(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
 
 
-def time_command(words: Sequence[str]) -> TimedCommand:
+def time_command(arguments: Sequence[str]) -> TimedCommand:
     """Run a command; 1 and 3 are how it says that something was found."""
     before_s, started_s = _cpu_s(), time.perf_counter()
     completed = subprocess.run(
-        [sys.executable, "-c", AS_INSTALLED, *words],
+        [sys.executable, "-c", AS_INSTALLED, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

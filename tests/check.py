@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else all_steps(
             quick=options.quick,
             coverage=options.coverage,
-            drawn=options.drawn,
+            with_drawn_tests=options.drawn,
             with_costly=options.all,
         )
     )
@@ -198,12 +198,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{step.name:<{_WIDTH}} {step.asks}{left_out}")
         return 0
     if options.only:
-        unknown = [word for word in options.only if not any(_matches(s, word) for s in steps)]
+        unknown = [
+            step_name
+            for step_name in options.only
+            if not any(_matches(s, step_name) for s in steps)
+        ]
         if unknown:
             parser.error(
                 f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
             )
-        steps = [step for step in steps if any(_matches(step, word) for word in options.only)]
+        steps = [
+            step for step in steps if any(_matches(step, step_name) for step_name in options.only)
+        ]
     status = _report(_run_all(steps, {} if options.drawn else CERTAIN))
     for step in steps:
         if options.only and step.name in LEFT_OUT:
@@ -211,9 +217,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _matches(step: Step, word: str) -> bool:
+def _matches(step: Step, step_name: str) -> bool:
     """Return whether the step has this name or belongs to this product."""
-    return step.name == word or step.name.startswith(f"{word}-")
+    return step.name == step_name or step.name.startswith(f"{step_name}-")
 
 
 def costly_step() -> Step:
@@ -229,7 +235,11 @@ def costly_step() -> Step:
 
 
 def all_steps(
-    *, quick: bool, coverage: bool = False, drawn: bool = False, with_costly: bool = False
+    *,
+    quick: bool,
+    coverage: bool = False,
+    with_drawn_tests: bool = False,
+    with_costly: bool = False,
 ) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
@@ -240,7 +250,7 @@ def all_steps(
                 markers=QUICK_MARKERS if quick else ALL_MARKERS if with_costly else FULL_MARKERS,
                 seeds=SEEDS_QUICK if quick else SEEDS_FULL,
                 covers=coverage and name in COVERING,
-                drawn=drawn,
+                with_drawn_tests=with_drawn_tests,
             )
             for name in TESTS
         ),
@@ -293,7 +303,9 @@ def pytest_command(markers: str, seeds: int) -> tuple[str, ...]:
     )
 
 
-def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: bool) -> Step:
+def _tests_step(
+    name: str, *, markers: str, seeds: int, covers: bool, with_drawn_tests: bool
+) -> Step:
     """One step of ``TESTS``, without what lies below a longer path of another."""
     asks, paths = TESTS[name]
     ignored_paths = [
@@ -309,7 +321,7 @@ def _tests_step(name: str, *, markers: str, seeds: int, covers: bool, drawn: boo
             *pytest_command(markers, seeds),
             # Otherwise pytest puts the folder with all three products on the path.
             *(("-o", "pythonpath=.") if name.startswith(ALONE) else ()),
-            *(DRAWN if drawn else ()),
+            *(DRAWN if with_drawn_tests else ()),
             # How much must be covered is asked by the step "coverage".
             *(("--cov", "--cov-report=", "--cov-fail-under=0") if covers else ()),
             *(f"--ignore={ignored}" for ignored in ignored_paths),

@@ -441,12 +441,12 @@ where a controller's log lies beside a broker's, is a topic like others.""",
             ),
         ),
         *(
-            f"## {title}\n\n{about}\n\n"
+            f"## {title}\n\n{description}\n\n"
             + _table(
                 ("Column", "Type", "Meaning"),
                 ((f"`{column.name}`", f"`{column.type}`", column.meaning) for column in columns),
             )
-            for title, about, columns in (
+            for title, description, columns in (
                 *(
                     (table_name, table.about, table.columns)
                     for table_name, table in LOG_TABLES.items()
@@ -474,12 +474,12 @@ def logs_reference_page() -> str:
     )
     described: set[type[msgspec.Struct]] = set()
     sections = []
-    for command, about, struct in documents:
-        own = [part for part in parts(struct) if part not in described]
-        described.update(own)
+    for command, description, struct in documents:
+        own_parts = [part for part in parts(struct) if part not in described]
+        described.update(own_parts)
         sections.append(
-            f"## {command} --json\n\n{about}\n\n"
-            + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own)
+            f"## {command} --json\n\n{description}\n\n"
+            + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own_parts)
         )
     return _page(
         "the structs of sim/txnsim_spark/forensics, questions and soundness",
@@ -627,25 +627,25 @@ def cli_page() -> str | None:
     if _optional("txnsim.cli.main") is None:
         return None
     sections = [
-        f"## {' '.join(['txnsim', *words])}\n\n```\n{text.rstrip()}\n```"
-        for words, text in _help_pages(())
+        f"## {' '.join(['txnsim', *subcommand])}\n\n```\n{text.rstrip()}\n```"
+        for subcommand, text in _help_pages(())
     ]
     return _page("sim/txnsim/cli/", "Command line", JSON_OUTPUT, *sections)
 
 
-def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _help_pages(subcommand: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     from txnsim.cli.main import main as txnsim
 
     output = io.StringIO()
     width = mock.patch.dict(os.environ, COLUMNS=HELP_COLUMNS)
     with width, contextlib.redirect_stdout(output):
-        status = txnsim([*words, "--help"])
-    assert status == 0, words
+        status = txnsim([*subcommand, "--help"])
+    assert status == 0, subcommand
     text = output.getvalue()
-    yield words, text
+    yield subcommand, text
     # A subcommand is indented by four, deeper than an option and less than wrapped text.
     for command in re.findall(r"^    ([a-z][\w-]*)(?: {2,}.*)?$", text, re.MULTILINE):
-        yield from _help_pages((*words, command))
+        yield from _help_pages((*subcommand, command))
 
 
 def scenarios_page() -> str | None:

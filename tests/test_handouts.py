@@ -79,17 +79,17 @@ def code(*, with_answers: bool) -> list[str]:
 def test_a_learners_notebook_has_no_answer() -> None:
     learner_cells, teacher_cells = code(with_answers=False), code(with_answers=True)
     assert len(learner_cells) == len(teacher_cells)
-    changed = [
+    changed_cells = [
         (learner_cell, teacher_cell)
         for learner_cell, teacher_cell in zip(learner_cells, teacher_cells, strict=True)
         if learner_cell != teacher_cell
     ]
-    assert len(changed) == 10
-    for learner_cell, _ in changed:
+    assert len(changed_cells) == 10
+    for learner_cell, _ in changed_cells:
         assert "None  # yours" in learner_cell or re.fullmatch(r"(#.*\n?)+", learner_cell), (
             learner_cell
         )
-    assert sum(learner_cell.startswith("# ●") for learner_cell, _ in changed) == 4
+    assert sum(learner_cell.startswith("# ●") for learner_cell, _ in changed_cells) == 4
 
 
 @pytest.mark.costly

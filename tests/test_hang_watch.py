@@ -19,7 +19,7 @@ def can_import_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(pytester: pytest.Pytester, test: str, *limits: str) -> pytest.RunResult:
     pytester.makepyfile(test)
-    options = [word for limit in limits for word in ("-o", limit)]
+    options = [option for limit in limits for option in ("-o", limit)]
     return pytester.runpytest_subprocess(*PLUGINS, *options)
 
 

@@ -190,29 +190,29 @@ def arguments_received(
         return vars(parser.parse_args(words_of[1:]))
     options: dict[str, Any] = {}
     following = iter(words_of[1:])
-    for word in following:
-        name, equals, option_value = word.partition("=")
-        if word.startswith("--") and equals:
+    for argument in following:
+        name, equals, option_value = argument.partition("=")
+        if argument.startswith("--") and equals:
             options[name] = option_value
-        elif word.startswith("--") and word != "--delete":
-            options[word] = next(following)
+        elif argument.startswith("--") and argument != "--delete":
+            options[argument] = next(following)
     return options
 
 
 def check_names(names: Sequence[str], shell: str, home: Path) -> None:
     """Give every kind of command about every name to a shell."""
-    for kind, printed in COMMANDS.items():
-        commands = [printed.make(name) for name in names]
+    for kind, printed_command in COMMANDS.items():
+        commands = [printed_command.make(name) for name in names]
         assert all(printable(command) == command for command in commands), kind
         received = words_received(shell, commands, home)
         assert len(received) == len(names), kind
         parser = parser_of(received[0][1]) if received[0][0] == "txnsim" else None
         for name, words_of in zip(names, received, strict=True):
             fields = arguments_received(parser, words_of)
-            for field in printed.fields:
+            for field in printed_command.fields:
                 assert fields[field] == name, (kind, field, name)
-            if printed.partition is not None:
-                assert fields["partition"] == printed.partition
+            if printed_command.partition is not None:
+                assert fields["partition"] == printed_command.partition
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -288,4 +288,4 @@ def test_every_module_that_makes_commands_is_in_the_table() -> None:
     }
     assert makers == {*MADE_HERE, *ELSEWHERE}
     assert set(MADE_HERE.values()) <= COMMANDS.keys()
-    assert all(inspect.isfunction(printed.make) for printed in COMMANDS.values())
+    assert all(inspect.isfunction(printed_command.make) for printed_command in COMMANDS.values())

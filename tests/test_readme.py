@@ -237,7 +237,7 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
         and block.language == "python"
         and "def test_" not in block.text  # tests/lab/plugin runs these
     ]
-    printed = []
+    outputs = []
     with TxnsimServer(arguments=("--topic", "orders:3")) as server:
         for program in programs:
             text = program.text.replace("127.0.0.1:9092", server.bootstrap)
@@ -249,8 +249,8 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
                 check=False,
             )
             assert ran.returncode == 0, f"{program.page}:{program.line}: {ran.stderr}"
-            printed.append(ran.stdout.strip())
-    assert printed == ["committed", "committed", "b'one order'", "committed", "committed"]
+            outputs.append(ran.stdout.strip())
+    assert outputs == ["committed", "committed", "b'one order'", "committed", "committed"]
 
 
 def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
@@ -312,9 +312,9 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
     )
     assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in page_text
     passed, differ = (int(cell) for cell in rows["kfake"][3:5])
-    own, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
+    own_count, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
     assert own_differences == 0
-    assert f"txnsim answers all {own} of" in page_text
+    assert f"txnsim answers all {own_count} of" in page_text
     assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in page_text
 
 

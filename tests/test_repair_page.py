@@ -79,9 +79,9 @@ def practise_server() -> TxnsimServer:
 
 def run_typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     """What a terminal shows of a command, and its exit status."""
-    words = shlex.split(command.replace(ADDRESS, address))[2:]
+    arguments = shlex.split(command.replace(ADDRESS, address))[2:]
     completed = subprocess.run(
-        [sys.executable, "-m", "txnsim.cli.main", *words],
+        [sys.executable, "-m", "txnsim.cli.main", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

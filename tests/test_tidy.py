@@ -299,15 +299,15 @@ def test_a_module_opens_with_its_idea() -> None:
 
 def test_a_handler_opens_with_its_name_key_and_versions() -> None:
     """`docs/apis.md` is made of these: `Name (key N): what it does.`, then `Versions: …`."""
-    odd = []
+    odd_files = []
     for file_name in python_files("sim"):
         docstring = ast.get_docstring(tree(file_name)) or ""
         keys = _keys(file_name)
         if keys and not re.match(
             rf"\w+ \(key {keys[0]!r}\): .*?\n\n.*\b[Vv]ersions?\b", docstring, re.DOTALL
         ):
-            odd.append(file_name)
-    assert_none(odd, "name, key, versions")
+            odd_files.append(file_name)
+    assert_none(odd_files, "name, key, versions")
 
 
 def _keys(name: str) -> list[object]:
@@ -323,20 +323,22 @@ def _keys(name: str) -> list[object]:
 
 
 def test_docstrings_name_the_arguments_that_exist() -> None:
-    wrong = []
+    complaints = []
     for file_name in python_files("sim"):
         for function in functions(file_name):
             arguments = {argument.arg for argument in _arguments(function)}
             documented = _section(function, "Args")
-            wrong += [
+            complaints += [
                 f"{file_name}:{function.lineno} {function.name}: {argument}"
                 for argument in documented
                 if argument.lstrip("*") not in arguments
             ]
             if documented and len(documented) < len(arguments - {"self", "cls"}):
                 missing = sorted(arguments - {"self", "cls", *documented})
-                wrong.append(f"{file_name}:{function.lineno} {function.name}: without {missing}")
-    assert_none(wrong, "the Args section and the signature disagree")
+                complaints.append(
+                    f"{file_name}:{function.lineno} {function.name}: without {missing}"
+                )
+    assert_none(complaints, "the Args section and the signature disagree")
 
 
 def test_public_functions_say_what_they_raise() -> None:
@@ -481,8 +483,8 @@ def _in_test_folders() -> frozenset[str]:
 
 def _sections(test: str) -> set[str]:
     """Files that the sections of a file stand for."""
-    named = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
-    return {Path(test).with_name(f"test_{name}.py").as_posix() for name in named}
+    section_names = re.findall(r"^# ``(\w+)``", source(test), re.MULTILINE)
+    return {Path(test).with_name(f"test_{name}.py").as_posix() for name in section_names}
 
 
 def _folder_of_tests(name: str) -> str:
@@ -497,15 +499,15 @@ def _unit_test_of(name: str) -> str:
 
 def test_tests_of_the_broker_need_no_tests_of_others() -> None:
     """They run with the broker's package, their own folder and what supports all."""
-    own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
-    wrong = [
+    own_prefixes = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
+    foreign_imports = [
         f"{file_name}: {module}"
         for file_name in python_files("tests")
         if file_name.startswith("tests/broker/")
         for module in _imported_modules(file_name)
-        if module.startswith("tests.") and not module.startswith(own)
+        if module.startswith("tests.") and not module.startswith(own_prefixes)
     ]
-    assert_none(wrong, "move it to tests/support")
+    assert_none(foreign_imports, "move it to tests/support")
 
 
 def test_no_exception_outlives_its_file() -> None:
@@ -528,15 +530,15 @@ def entry_points() -> set[str]:
 
 
 def test_every_module_is_imported_by_the_product() -> None:
-    named: set[str] = set()
+    imported_modules: set[str] = set()
     for file_name in python_files("sim"):
-        own = module_of(file_name)
-        named |= {module for module in _imports(file_name) if module != own}
+        own_name = module_of(file_name)
+        imported_modules |= {module for module in _imports(file_name) if module != own_name}
     dead = [
         file_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
-        and module_of(file_name) not in named
+        and module_of(file_name) not in imported_modules
         and module_of(file_name) not in {*entry_points(), *FOR_OTHERS}
         and not _keys(file_name)
     ]
@@ -563,7 +565,7 @@ def _imports(name: str) -> Iterator[str]:
 
 
 def test_test_support_is_used() -> None:
-    words = Counter(
+    word_counts = Counter(
         word
         for file_name in python_files("tests", "benchmarks")
         for word in set(re.findall(r"\w+", source(file_name)))
@@ -573,7 +575,7 @@ def test_test_support_is_used() -> None:
         for file_name in python_files("tests")
         if file_name.startswith("tests/support/")
         and not file_name.endswith("__init__.py")
-        and words[Path(file_name).stem]
+        and word_counts[Path(file_name).stem]
         <= (Path(file_name).stem in re.findall(r"\w+", source(file_name)))
     ]
     assert_none(dead, "no test uses them")
@@ -667,18 +669,20 @@ def test_a_package_names_the_modules_that_are_there() -> None:
         docstring = ast.get_docstring(tree(file_name)) or ""
         if not file_name.endswith("/__init__.py"):
             continue
-        named = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
+        named_modules = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
         absent += [
-            f"{file_name}: {word}"
-            for word in named
-            if not _is_name(word, module_of(file_name)) and not _is_no_module(word)
+            f"{file_name}: {module_name}"
+            for module_name in named_modules
+            if not _is_name(module_name, module_of(file_name)) and not _is_no_module(module_name)
         ]
         is_of_a_kind = any(fnmatch(file_name, pattern) for pattern in OF_A_KIND)
         is_large = (
             len(_modules_beside(file_name)) > FEW_MODULES and module_of(file_name) != "txnsim"
         )
         if re.search(r"^- ``", docstring, re.MULTILINE) or (is_large and not is_of_a_kind):
-            missing += [f"{file_name}: {module}" for module in _modules_beside(file_name) - named]
+            missing += [
+                f"{file_name}: {module}" for module in _modules_beside(file_name) - named_modules
+            ]
     assert_none(absent, "there is no such module beside it")
     assert_none(missing, "its docstring leaves these out")
 
@@ -687,8 +691,8 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     """As ``txnsim.runtime.loop_turns``, or as ``runtime.loop_turns``: of the package itself, or of
     txnsim.
     """
-    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
-    first_words = {*rooms, *TESTS_OF, "pipeline"}
+    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
+    first_words = {*package_names, *TESTS_OF, "pipeline"}
     absent = [
         f"{file_name}: {dotted}"
         for file_name in python_files("sim")
@@ -703,16 +707,21 @@ def test_a_module_that_a_docstring_names_exists() -> None:
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
-    words = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
-    rooms = {module.split(".")[1] for module in _module_names() if "." in module}
+    quoted_names = set(re.findall(r"`([\w.]+)`", source(page))) - MOVED.keys()
+    package_names = {module.split(".")[1] for module in _module_names() if "." in module}
     dotted = {
-        word for word in words if word.partition(".")[0] in {*rooms, *TESTS_OF} and "." in word
+        quoted_name
+        for quoted_name in quoted_names
+        if quoted_name.partition(".")[0] in {*package_names, *TESTS_OF} and "." in quoted_name
     }
-    files = {word for word in words if re.search(r"\.(py|js|toml)$", word)}
+    files = {
+        quoted_name for quoted_name in quoted_names if re.search(r"\.(py|js|toml)$", quoted_name)
+    }
     absent = [
-        word
-        for word in dotted - files
-        if not any(_is_name(word, package) for package in TESTS_OF) and not _is_no_module(word)
+        quoted_name
+        for quoted_name in dotted - files
+        if not any(_is_name(quoted_name, package) for package in TESTS_OF)
+        and not _is_no_module(quoted_name)
     ]
     absent += files - {Path(file_name).name for file_name in tracked_files()}
     assert_none(absent, f"{page} names what is gone")
@@ -748,9 +757,9 @@ def _modules_beside(name: str) -> set[str]:
     return {module for module in inside if not module.startswith("_")}
 
 
-def _is_name(dotted: str, own: str) -> bool:
+def _is_name(dotted: str, dotted_name: str) -> bool:
     """Whether it is a module, or is in one: looked for from here upwards, then in txnsim."""
-    parts = own.split(".")
+    parts = dotted_name.split(".")
     above = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
     return any(_has(f"{prefix}{dotted}") for prefix in [*above, "txnsim.", ""])
 
@@ -824,11 +833,11 @@ def doors() -> frozenset[str]:
     modules = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
     modules |= {module for module in FOR_OTHERS if not is_private(module)}
     for file_name in python_files("sim"):
-        own = package_of(module_of(file_name))
+        own_package = package_of(module_of(file_name))
         modules |= {
             module
             for module in _imports(file_name)
-            if module in names and package_of(module) != own
+            if module in names and package_of(module) != own_package
         }
     return frozenset(modules)
 
@@ -839,7 +848,7 @@ def test_a_private_module_is_imported_by_its_own_package_alone() -> None:
 
 def test_a_module_that_no_other_package_imports_is_private() -> None:
     """A door keeps its name; every other module, or a folder above it, begins with ``_``."""
-    wrong = [
+    complaints = [
         module
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
@@ -847,7 +856,7 @@ def test_a_module_that_no_other_package_imports_is_private() -> None:
         and not is_private(module)
         and module not in doors()
     ]
-    assert_none(wrong, "begin its name with an underscore, or that of its folder")
+    assert_none(complaints, "begin its name with an underscore, or that of its folder")
 
 
 # Layers
@@ -907,10 +916,10 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         for module, module_name in modules.items()
     }
     circles = [
-        f"{module} <-> {other}"
+        f"{module} <-> {other_module}"
         for module, targets in imported.items()
-        for other in targets
-        if module < other and module in _reachable(other, imported)
+        for other_module in targets
+        if module < other_module and module in _reachable(other_module, imported)
     ]
     assert_none(circles, "move what both need to a module of its own")
 
@@ -937,9 +946,9 @@ def _module_names() -> frozenset[str]:
 def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
     reached, pending = set[str](), [start]
     while pending:
-        new = set(imported[pending.pop()]) - reached
-        reached |= new
-        pending += new
+        new_modules = set(imported[pending.pop()]) - reached
+        reached |= new_modules
+        pending += new_modules
     return reached
 
 
@@ -962,12 +971,12 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
 def test_no_core_logs() -> None:
     """``loggers`` knows structlog for all others, from the ground."""
     cores = [set(row) for row in rows_below_runtime()]
-    wrong = [
+    complaints = [
         file_name
         for file_name in python_files("sim/txnsim")
         if file_name.split("/")[2] in set().union(*cores) and "txnsim.loggers" in source(file_name)
     ]
-    assert_none(wrong, "a core logs nothing: what it wants to say is in the value it returns")
+    assert_none(complaints, "a core logs nothing: what it wants to say is in the value it returns")
 
 
 def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
@@ -979,14 +988,14 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
     cores = {f"txnsim.{core}" for core in set().union(*rows_below_runtime()) | {"config"}}
     # pytest's plugin has imported it before coverage begins
     cores.remove("txnsim.on_demand_imports")
-    wrong = [
+    complaints = [
         file_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
         and is_measured(file_name)
         != any(f"{module_of(file_name)}.".startswith(f"{c}.") for c in cores | {"txnsim_lab.check"})
     ]
-    assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
+    assert_none(complaints, "a core that coverage leaves out, or a shell that it includes")
 
 
 def test_cores_are_not_async() -> None:

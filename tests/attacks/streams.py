@@ -80,27 +80,29 @@ def owned_tasks(target: AttackTarget) -> int:
 def members(target: AttackTarget) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
     parts = [_subtopology("0", ["narrow"])]
-    sent = send_frames(
+    sent_bytes = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(1_000)]
     )
-    return sent + send_frames(target, [_describe_groups(["many"])] * 10)
+    return sent_bytes + send_frames(target, [_describe_groups(["many"])] * 10)
 
 
 def first_assignment(target: AttackTarget) -> int:
     """500 members join while the first assignment of 9,990 tasks is delayed."""
     parts = [_subtopology("0", [WIDE])]
-    sent = send_frames(
+    sent_bytes = send_frames(
         target, [_join(f"m{member_number}", parts, group="many") for member_number in range(500)]
     )
     time.sleep(DELAY_S)
-    return sent + send_frames(target, [_describe_groups(["many"])])
+    return sent_bytes + send_frames(target, [_describe_groups(["many"])])
 
 
 def described_groups(target: AttackTarget) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
+    sent_bytes = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     missing = [f"g{group_number}" for group_number in range(60_000)]
-    return sent + send_frames(target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)])
+    return sent_bytes + send_frames(
+        target, [_describe_groups(missing), _describe_groups(["g"] * 60_000)]
+    )
 
 
 def description(target: AttackTarget) -> int:

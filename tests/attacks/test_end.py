@@ -38,11 +38,11 @@ def test_a_server_ends_at_once_though_absurd_joins_are_under_way(absurdity: str)
     server.start()
     host, port = server.bootstrap.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=10.0) as connection:
-        sent = send_quietly(connection, frame_bytes)
+        sent_bytes = send_quietly(connection, frame_bytes)
         time.sleep(0.2)
         until_s = _running_s(server.pid)
         server.stop()
-    assert sent > 1 << 20, "it was under way"
+    assert sent_bytes > 1 << 20, "it was under way"
     assert _ended_children_s() - before_s - until_s <= END_S_MAX
 
 

@@ -102,17 +102,17 @@ def timeouts(target: AttackTarget) -> int:
 def truncation(target: AttackTarget) -> int:
     """A log of 50,000 batches, each of another producer, that parts from its new leader's."""
     leader, ends = _replicas(target)
-    old, (new_leader,) = leader, ends.keys() - {leader}
-    _produce(target, old, range(BATCHES), acks=-1)
-    _post(target, f"/api/v1/brokers/{old}/isolate", {})
-    _produce(target, old, range(BATCHES, BATCHES + 1), acks=1)
+    old_leader, (new_leader,) = leader, ends.keys() - {leader}
+    _produce(target, old_leader, range(BATCHES), acks=-1)
+    _post(target, f"/api/v1/brokers/{old_leader}/isolate", {})
+    _produce(target, old_leader, range(BATCHES, BATCHES + 1), acks=1)
     _post(target, "/api/v1/leaders", {"topic": "other", "partition": 0, "leader": new_leader})
     _produce(target, new_leader, range(BATCHES + 1, BATCHES + 3), acks=1)
     target.reset_memory_peak()
-    _post(target, f"/api/v1/brokers/{old}/heal", {})
+    _post(target, f"/api/v1/brokers/{old_leader}/heal", {})
     for _ in range(100):
         _, ends = _replicas(target)
-        if ends[old] == ends[new_leader]:
+        if ends[old_leader] == ends[new_leader]:
             return 0
         time.sleep(0.3)
     raise AssertionError(f"the old leader's log still is another one: {ends}")
@@ -192,9 +192,9 @@ def _post(target: AttackTarget, path: str, document: object) -> int:
 
 
 def _advance(target: AttackTarget, ms: int) -> int:
-    sent = _post(target, "/api/v1/clock", {"advance_ms": ms})
+    sent_bytes = _post(target, "/api/v1/clock", {"advance_ms": ms})
     time.sleep(3.0)
-    return sent
+    return sent_bytes
 
 
 ATTACKS: Final = (

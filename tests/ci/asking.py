@@ -25,25 +25,27 @@ PYTHON: Final = str(REPOSITORY / ".venv" / "bin" / "python")
 
 def pytest(
     name: str,
-    *words: str,
+    *arguments: str,
     deadline: Deadline,
     environment: Mapping[str, str] | None = None,
 ) -> PartOutcome:
     """Run pytest: paths, ``-m`` and a marker, more options."""
-    command = [PYTHON, "-m", "pytest", "-q", *words]
+    command = [PYTHON, "-m", "pytest", "-q", *arguments]
     return judge_pytest(name, run(command, deadline=deadline, environment=environment))
 
 
-def checks(name: str, *words: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
+def checks(name: str, *arguments: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
     """Run a module of tests that prints a line per check and counts them."""
-    finished = run([python, "-m", *words], deadline=deadline)
+    finished = run([python, "-m", *arguments], deadline=deadline)
     return judge_checks(name, finished.code, finished.output)
 
 
-def matrix(where: str, *options: str, deadline: Deadline) -> PartOutcome:
+def matrix(target_label: str, *options: str, deadline: Deadline) -> PartOutcome:
     """Ask client libraries."""
     module = "tests.clients.matrix.run"
-    return checks(f"clients, {where}", module, *options, deadline=deadline, python=sys.executable)
+    return checks(
+        f"clients, {target_label}", module, *options, deadline=deadline, python=sys.executable
+    )
 
 
 def install_group(group: str, deadline: Deadline) -> PartOutcome:
@@ -72,6 +74,6 @@ def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     missing += install_group("browser", deadline)
     if missing.failed:
         return missing
-    words = ("-n", "2", "-m", chosen, "tests/lab/browser")
+    arguments = ("-n", "2", "-m", chosen, "tests/lab/browser")
     needed = {"TXNSIM_NEEDS_BROWSER": "1"}
-    return pytest("page", *words, deadline=deadline, environment=needed)
+    return pytest("page", *arguments, deadline=deadline, environment=needed)

@@ -91,7 +91,7 @@ def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
     """
     folders = ("broker", "conformance", "lab", "spark")
     plays = (*(f"tests/{folder}" for folder in folders), "-m", "thorough")
-    chosen = [word for seed in SEEDS for word in ("--seed", str(seed))]
+    chosen = [option for seed in SEEDS for option in ("--seed", str(seed))]
     judged = "tests/lab/check/test_judged_chaos.py"
     clusters = ("tests/broker/simulation", judged, "-m", "", "-k", "seed", *chosen)
     return _run_drawn("other levels and another seed", *plays, deadline=deadline) + _run_drawn(
@@ -125,15 +125,15 @@ def txnsim_at(transaction_version: int) -> Ask:
     which = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
 
     def ask(deadline: Deadline) -> PartOutcome:
-        where = f"txnsim, transaction.version {transaction_version}"
+        target_label = f"txnsim, transaction.version {transaction_version}"
         # One lane: the parts of CI are side by side already.
         chosen = ("--level", str(transaction_version), "--lanes", "1", *which)
-        verdict = matrix(where, *chosen, deadline=deadline)
+        verdict = matrix(target_label, *chosen, deadline=deadline)
         verdict += _tests_real(
-            where, "txnsim", "--level", str(transaction_version), deadline=deadline
+            target_label, "txnsim", "--level", str(transaction_version), deadline=deadline
         )
         with TxnsimServer(transaction_version=transaction_version) as server:
-            return verdict + _transactions_command(where, server.bootstrap, deadline)
+            return verdict + _transactions_command(target_label, server.bootstrap, deadline)
 
     return ask
 
@@ -143,7 +143,7 @@ def kafka_at(transaction_version: int) -> Ask:
 
     def ask(deadline: Deadline) -> PartOutcome:
         with ApacheKafka(transaction_version=transaction_version, properties=PROPERTIES) as kafka:
-            where = f"Kafka, transaction.version {transaction_version}"
+            target_label = f"Kafka, transaction.version {transaction_version}"
             target_options = (
                 "--bootstrap",
                 kafka.bootstrap,
@@ -152,12 +152,14 @@ def kafka_at(transaction_version: int) -> Ask:
                 "--lanes",
                 "1",
             )
-            verdict = matrix(where, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline)
+            verdict = matrix(
+                target_label, *target_options, "--client", *STOCK_CLIENTS, deadline=deadline
+            )
             verdict += _tests_real(
-                where, "apache", "--level", str(transaction_version), deadline=deadline
+                target_label, "apache", "--level", str(transaction_version), deadline=deadline
             )
             # Last, as it leaves verification switched off.
-            return verdict + _transactions_command(where, kafka.bootstrap, deadline)
+            return verdict + _transactions_command(target_label, kafka.bootstrap, deadline)
 
     return ask
 
@@ -180,14 +182,16 @@ def streams_killed_at(transaction_version: int) -> Ask:
     """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
 
     def ask(deadline: Deadline) -> PartOutcome:
-        words = (
+        arguments = (
             "tests.clients.streams.kills",
             "--level",
             str(transaction_version),
             "--kills",
             str(KILLS[transaction_version]),
         )
-        return checks(f"kills of Kafka Streams at {transaction_version}", *words, deadline=deadline)
+        return checks(
+            f"kills of Kafka Streams at {transaction_version}", *arguments, deadline=deadline
+        )
 
     return ask
 
@@ -198,21 +202,21 @@ def streams_groups(deadline: Deadline) -> PartOutcome:
     """
     kills = ("tests.clients.streams.kills", "--kills", "6", "--protocol", "streams")
     exact = ("tests.clients.streams.exactly_once", "--times", "10", "--protocol", "both")
-    where = "streams groups"
-    verdict = checks(f"{where} under kills", *kills, deadline=deadline)
-    return verdict + checks(f"{where} in trouble", *exact, deadline=deadline)
+    label = "streams groups"
+    verdict = checks(f"{label} under kills", *kills, deadline=deadline)
+    return verdict + checks(f"{label} in trouble", *exact, deadline=deadline)
 
 
 def share_consumers(deadline: Deadline) -> PartOutcome:
     """Java's share consumer is told what a real Kafka told it; then it, librdkafka's and franz-go's
     while brokers are killed and leaders and coordinators move.
     """
-    where = "share consumers"
+    label = "share consumers"
     verdict = _run_real(
-        f"{where}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
+        f"{label}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
     )
-    words = ("tests.clients.share.kills", "--strikes", "12")
-    return verdict + checks(f"{where} under kills", *words, deadline=deadline)
+    arguments = ("tests.clients.share.kills", "--strikes", "12")
+    return verdict + checks(f"{label} under kills", *arguments, deadline=deadline)
 
 
 def random_play(deadline: Deadline) -> PartOutcome:
@@ -419,27 +423,27 @@ def soak(deadline: Deadline) -> PartOutcome:
     return checks("soak", "tests.soak", "--minutes", "2", "--rate", "300", deadline=deadline)
 
 
-def _run_drawn(name: str, *words: str, deadline: Deadline) -> PartOutcome:
+def _run_drawn(name: str, *arguments: str, deadline: Deadline) -> PartOutcome:
     """Tests in another order each time."""
-    return pytest(name, *DRAWN, *words, deadline=deadline)
+    return pytest(name, *DRAWN, *arguments, deadline=deadline)
 
 
-def _run_real(name: str, *words: str, deadline: Deadline) -> PartOutcome:
-    return _run_drawn(name, *words, "-m", "real", deadline=deadline)
+def _run_real(name: str, *arguments: str, deadline: Deadline) -> PartOutcome:
+    return _run_drawn(name, *arguments, "-m", "real", deadline=deadline)
 
 
-def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
+def _transactions_command(target_label: str, bootstrap: str, deadline: Deadline) -> PartOutcome:
     module = "tests.clients.kafka_tools.transactions_command"
-    words = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
-    name = f"TransactionsCommand, {where}"
-    return checks(name, *words, deadline=deadline, python=sys.executable)
+    arguments = (module, bootstrap, "haunted-house:0", "haunted-tower:0", "--make-hang")
+    name = f"TransactionsCommand, {target_label}"
+    return checks(name, *arguments, deadline=deadline, python=sys.executable)
 
 
 def _tests_real(
-    where: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
+    target_label: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
 ) -> PartOutcome:
     """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
     Kafka's own tool; the others are part of ``make test``.
     """
     which = ("--target", target, "--release", release, *options)
-    return _run_real(f"tests/real, {where}", *REAL_TESTS, *which, deadline=deadline)
+    return _run_real(f"tests/real, {target_label}", *REAL_TESTS, *which, deadline=deadline)

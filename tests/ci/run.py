@@ -51,12 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if plan is GATE:
         os.environ.update(CERTAIN)
-    word = options.only or ""
+    name_part = options.only or ""
     passed = passed_parts(commit()) if options.missing else frozenset()
     for name in sorted(passed & {part.name for part in plan.parts}):
         _say(f"ok    passed before at this commit: {name}")
     serial_parts, parallel_parts = (
-        [part for part in parts if word in part.name and part.name not in passed]
+        [part for part in parts if name_part in part.name and part.name not in passed]
         for parts in (plan.serial_parts, plan.parallel_parts)
     )
     if options.missing and not serial_parts and not parallel_parts:
@@ -118,10 +118,10 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
     seconds = time.monotonic() - start_s
     time_in_budget = in_budget(seconds, part.minutes)
     busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
-    word = "FAIL" if verdict.failed else "ok"
+    outcome = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
-    _say(f"{word:4} {time_in_budget}, {busy}  {part.name}: {counts}{reason}")
+    _say(f"{outcome:4} {time_in_budget}, {busy}  {part.name}: {counts}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)
     return verdict

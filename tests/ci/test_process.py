@@ -93,7 +93,7 @@ def test_what_a_part_has_used_is_counted_with_what_its_programs_waited_for() -> 
     burn = "import time\nwhile time.process_time() < 0.2: pass"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}], check=True)"
     all_of_ci = Deadline(1)
-    watched, other = all_of_ci.of_part(), all_of_ci.of_part()
+    watched, other_part = all_of_ci.of_part(), all_of_ci.of_part()
     assert run([sys.executable, "-c", starts], deadline=watched).code == 0
     assert 0.2 <= watched.cpu_s < 10
-    assert other.cpu_s == 0
+    assert other_part.cpu_s == 0

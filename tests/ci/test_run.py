@@ -103,18 +103,18 @@ def test_the_gate_asks_one_client_per_language() -> None:
 
 def test_a_part_that_needs_programs_waits_for_them() -> None:
     asks = Part("asks", 1, lambda _: PartOutcome(1, 0))
-    alone = asks._replace(needs_programs=False)
+    part_without_programs = asks._replace(needs_programs=False)
     makes = asks._replace(needs_programs=False, makes_programs=True)
     assert next_part([asks], [makes]) is None
     assert next_part([asks, makes], []) is makes
-    assert next_part([asks, alone], [makes]) is alone
+    assert next_part([asks, part_without_programs], [makes]) is part_without_programs
     assert next_part([asks], []) is asks
 
 
 def test_a_part_that_is_too_large_runs_alone() -> None:
-    large = Part("large", 1, lambda _: PartOutcome(1, 0), cores=CORES + 1)
-    assert next_part([large], [large._replace(name="another", cores=0.5)]) is None
-    assert next_part([large], []) is large
+    large_part = Part("large", 1, lambda _: PartOutcome(1, 0), cores=CORES + 1)
+    assert next_part([large_part], [large_part._replace(name="another", cores=0.5)]) is None
+    assert next_part([large_part], []) is large_part
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ class Server:
 
     def complaints(self) -> str:
         """What the server printed lately, if a traceback is in it."""
-        printed = self._process.log_tail()
-        return printed if "Traceback" in printed or "failed by a bug" in printed else ""
+        log_text = self._process.log_tail()
+        return log_text if "Traceback" in log_text or "failed by a bug" in log_text else ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

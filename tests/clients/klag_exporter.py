@@ -46,12 +46,12 @@ def klag_exporter(version: str) -> Path:
         ForeignClientError: It can't be built.
     """
 
-    def build(fresh: Path) -> None:
+    def build(new_folder: Path) -> None:
         cargo = toolchain("cargo", "Rust 1.95 with cargo")
         sasl = unpack_packages("libsasl2-dev", "libsasl2-2", has=HEADER)
         install = [cargo, "install", "klag-exporter", "--version", version, "--locked", "--debug"]
         # An installed libcurl is not asked for, nor an allocator that takes minutes.
-        install += ["--no-default-features", "--features", "curl-static", "--root", str(fresh)]
+        install += ["--no-default-features", "--features", "curl-static", "--root", str(new_folder)]
         sasl_paths = [
             f"SASL2_LIB_DIR={sasl / LIBRARIES}",
             f"SASL2_INCLUDE_DIR={sasl / 'usr/include'}",

@@ -33,9 +33,12 @@ def answers(
 ) -> Iterator[tuple[int, list[list[Any]]]]:
     """The rows of each seed."""
     for seed in seeds:
-        begun = len(plays.rows)
+        row_count_before = len(plays.rows)
         play(plays, seed)
-        yield seed, _without_nulls(json.loads(json.dumps(plays.rows[begun:], default=str)))
+        yield (
+            seed,
+            _without_nulls(json.loads(json.dumps(plays.rows[row_count_before:], default=str))),
+        )
 
 
 def _without_nulls(value: Any) -> Any:
@@ -55,20 +58,20 @@ def unlike(real: list[Any], ours: list[Any]) -> str | None:
     return None
 
 
-def _parts(real_value: Any, our_value: Any, where: str) -> Iterator[str]:
+def _parts(real_value: Any, our_value: Any, field_path: str) -> Iterator[str]:
     """Where they part, and how."""
     if isinstance(real_value, dict) and isinstance(our_value, dict):
         for key in sorted({*real_value, *our_value}):
-            yield from _parts(real_value.get(key), our_value.get(key), f"{where}.{key}")
+            yield from _parts(real_value.get(key), our_value.get(key), f"{field_path}.{key}")
     elif (
         isinstance(real_value, list)
         and isinstance(our_value, list)
         and len(real_value) == len(our_value)
     ):
         for index, (real_element, right) in enumerate(zip(real_value, our_value, strict=True)):
-            yield from _parts(real_element, right, f"{where}[{index}]")
+            yield from _parts(real_element, right, f"{field_path}[{index}]")
     elif real_value != our_value:
-        yield f"{where} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
+        yield f"{field_path} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 
 
 def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | None) -> int:
@@ -89,9 +92,9 @@ def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | N
         seeds_that_differ = 0
         rows: list[Any] = []
         pairs = zip(answers(real, seeds, play), answers(our_plays, seeds, play), strict=True)
-        for (seed, real_rows), (_, own) in pairs:
+        for (seed, real_rows), (_, own_rows) in pairs:
             rows += real_rows
-            complaint = unlike(real_rows, own)
+            complaint = unlike(real_rows, own_rows)
             if complaint is not None:
                 seeds_that_differ += 1
                 say(f"seed {seed}: {complaint}")

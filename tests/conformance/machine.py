@@ -80,16 +80,18 @@ class PlayMachine(RuleBasedStateMachine):
 
     # Producers
 
-    @initialize(target=producers, styles=st.permutations(STYLES), near=st.integers(1, 100))
-    def begin(self, styles: list[str], near: int) -> Any:
+    @initialize(target=producers, styles=st.permutations(STYLES), percent=st.integers(1, 100))
+    def begin(self, styles: list[str], percent: int) -> Any:
         """Three producers, one of them near its last epoch in some plays, one not initialized."""
-        first_producer, second, third = (self._new_producer(style, LONG_MS) for style in styles)
-        if near > 100 - 100 // EXHAUSTED_ONE_IN:
+        first_producer, second_producer, third_producer = (
+            self._new_producer(style, LONG_MS) for style in styles
+        )
+        if percent > 100 - 100 // EXHAUSTED_ONE_IN:
             self._note_parting(lambda: self._stage.exhaust(first_producer))
         else:
             self._ask(drawing.plain_init(first_producer))
-        self._ask(drawing.plain_init(second))
-        return multiple(first_producer, second, third)
+        self._ask(drawing.plain_init(second_producer))
+        return multiple(first_producer, second_producer, third_producer)
 
     @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
     @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
@@ -247,8 +249,15 @@ class PlayMachine(RuleBasedStateMachine):
                 return producer
         return None
 
-    @rule(state=st.sampled_from(LOWERED), first_request=REQUEST, second=REQUEST, data=st.data())
-    def aim_lowered(self, state: str, first_request: str, second: str, data: st.DataObject) -> None:
+    @rule(
+        state=st.sampled_from(LOWERED),
+        first_request=REQUEST,
+        second_request=REQUEST,
+        data=st.data(),
+    )
+    def aim_lowered(
+        self, state: str, first_request: str, second_request: str, data: st.DataObject
+    ) -> None:
         """Ask a broker of level 0 about a transactional id that has known transactions v2."""
         choices = Choices(data)
         stage = self._stage
@@ -259,7 +268,7 @@ class PlayMachine(RuleBasedStateMachine):
             producer = Aim(stage, choices).producer_of_v2(state)
             stage.switch_level(0)
             draw = stage.drawer(choices, wrong=drawing.RIGHT)
-            for request in (first_request, second):
+            for request in (first_request, second_request):
                 stage.ask(REQUESTS[request](draw, producer))
             stage.switch_level(home)
 

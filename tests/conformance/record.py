@@ -133,22 +133,22 @@ def keep(plays: Plays, folder: Path) -> None:
         current = {
             transaction_version for story, transaction_version in STORIES if name_of(story) == name
         }
-        fresh = {
+        new_levels = {
             level: recording
             for (story_name, level), recording in plays.items()
             if story_name == name
         }
-        old = {level: kept_levels[level] for level in current & set(kept_levels)}
-        write(name, {**old, **fresh}, folder)
+        old_levels = {level: kept_levels[level] for level in current & set(kept_levels)}
+        write(name, {**old_levels, **new_levels}, folder)
 
 
-def changes(plays: Plays, fresh: Path) -> Iterator[str]:
+def changes(plays: Plays, new_folder: Path) -> Iterator[str]:
     """Where the files in a directory say something else than those that are kept."""
     for name in sorted({name for name, _ in plays}):
         if not path_of(name).exists():
             yield f"{name}: never recorded"
             continue
-        was, recording_now = read(name), read(name, fresh)
+        was, recording_now = read(name), read(name, new_folder)
         for level in sorted(recording_now):
             yield from _between(f"{name} at {level}", was.get(level, ()), recording_now[level])
 

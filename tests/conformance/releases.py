@@ -184,9 +184,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sides, options.story, transaction_versions, labels_done=compared.plays
         ):
             compared.add(comparison)
-    wrong = [len(compared.unexplained(comparison)) for comparison in compared.plays.values()]
-    sys.stdout.write(f"{wrong.count(0)} plays alike, {sum(wrong)} differences (real != ours)\n")
-    return 1 if any(wrong) else 0
+    difference_counts = [
+        len(compared.unexplained(comparison)) for comparison in compared.plays.values()
+    ]
+    sys.stdout.write(
+        f"{difference_counts.count(0)} plays alike, {sum(difference_counts)} differences (real != ours)\n"
+    )
+    return 1 if any(difference_counts) else 0
 
 
 class Compared:
@@ -350,8 +354,8 @@ def both(
 ) -> Iterator[tuple[str, str]]:
     """Addresses of a real broker of a release and of our broker of the same release."""
     setup = setup_of(config)
-    older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
-    of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older})
+    older_settings = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
+    of_kafka = msgspec.structs.replace(setup, kafka_only={**setup.kafka_only, **older_settings})
     with (
         kafka_on(of_kafka, transaction_version, release.patch_release) as kafka,
         simulator_on(setup, transaction_version, release.name) as simulator,
@@ -359,15 +363,15 @@ def both(
         yield kafka.bootstrap, simulator.bootstrap
 
 
-def two_real(older: str, newer: str) -> Sides:
+def two_real(older_release: str, newer_release: str) -> Sides:
     """Two real brokers, whose answers are then told as real != ours: older != newer."""
 
     @contextlib.contextmanager
     def start_both(config: BrokerConfig, transaction_version: int) -> Iterator[tuple[str, str]]:
         setup = setup_of(config)
         with (
-            kafka_on(setup, transaction_version, older) as older_kafka,
-            kafka_on(setup, transaction_version, newer) as newer_kafka,
+            kafka_on(setup, transaction_version, older_release) as older_kafka,
+            kafka_on(setup, transaction_version, newer_release) as newer_kafka,
         ):
             yield older_kafka.bootstrap, newer_kafka.bootstrap
 
@@ -393,8 +397,8 @@ def _unlike(expected_play: Play | str, play_found: Play | str) -> list[str]:
         return []  # neither has what the case asks for
     if isinstance(expected_play, str) or isinstance(play_found, str):
         failure = expected_play if isinstance(expected_play, str) else play_found
-        side = "the real broker" if isinstance(expected_play, str) else "ours"
-        return [f"{side} can't play it: {failure}"]
+        broker_label = "the real broker" if isinstance(expected_play, str) else "ours"
+        return [f"{broker_label} can't play it: {failure}"]
     racy = {expected_play.transcript.entries[index][0] for index in expected_play.racy_entries}
     return [
         difference_line

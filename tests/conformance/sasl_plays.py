@@ -271,16 +271,16 @@ def _outlive_session(talk: Talk) -> None:
 
 def _again_after_the_end(addresses: Mapping[str, str]) -> list[Any]:
     """A session that was begun before another one has ended when that one has."""
-    talk, later = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
+    talk, later_talk = Talk(addresses, "SHORT"), Talk(addresses, "SHORT")
     try:
         talk.log_in()
-        later.log_in()
-        _until_the_end(later)
+        later_talk.log_in()
+        _until_the_end(later_talk)
         talk.log_in()
         talk.still_there()
     finally:
         talk.close()
-        later.close()
+        later_talk.close()
     return talk.said
 
 

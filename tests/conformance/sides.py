@@ -127,7 +127,7 @@ class Side:
         self, resource_type: int, name: str, key: str, config_value: str | None
     ) -> None:
         """Until it shows that value; where there is None, until it shows no own value."""
-        own = {2: 1, 4: 3}[resource_type]
+        own_source = {2: 1, 4: 3}[resource_type]
         resource = {
             "resource_type": resource_type,
             "resource_name": name if resource_type == 2 else "1",
@@ -136,7 +136,7 @@ class Side:
 
         def has_config_value(answer: Any) -> bool:
             (config,) = answer.results[0].configs
-            is_own = config.config_source == own
+            is_own = config.config_source == own_source
             return bool(
                 is_own and config.value == config_value if config_value is not None else not is_own
             )

@@ -94,7 +94,12 @@ def test_the_simulator_answers_as_kafka_did(case: Case, transaction_version: int
     release = answers.recorded_release(case.file)
     with virtual_on(setups()[case.broker], TXN_LEVELS[0], release) as target:
         finalize_level(target.bootstrap, transaction_version)
-        played = play(case, target, transaction_version)
-    wrong = [*answer_differences(recording, played.transcript), *played.unshown_rules]
+        play_result = play(case, target, transaction_version)
+    differences = [
+        *answer_differences(recording, play_result.transcript),
+        *play_result.unshown_rules,
+    ]
     advice = f"If the case has changed: python -m tests.conformance.record_cases --case {case.id}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
+    assert not differences, "\n".join(
+        [f"{len(differences)} differences (Kafka != ours):", *differences, advice]
+    )

@@ -64,11 +64,11 @@ def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Re
 
 @pytest.mark.thorough
 def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -> None:
-    first_result, second = played_by_two_of_ours(), played_by_two_of_ours()
+    first_result, second_result = played_by_two_of_ours(), played_by_two_of_ours()
     assert not first_result.differences, "\n".join(report(first_result))
     assert first_result.operations > 100
-    assert first_result.modes == second.modes
-    assert first_result.cells == second.cells
+    assert first_result.modes == second_result.modes
+    assert first_result.cells == second_result.cells
 
 
 @pytest.mark.costly
@@ -126,8 +126,8 @@ def test_every_reason_is_the_reason_of_some_place() -> None:
 
 def test_the_map_has_every_state_of_every_transactional_request() -> None:
     for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce"):
-        places = {map_place.state for map_place in cells.demands() if map_place.api == api}
-        assert places >= set(STATES)
+        map_states = {map_place.state for map_place in cells.demands() if map_place.api == api}
+        assert map_states >= set(STATES)
 
 
 def test_a_visit_that_the_map_does_not_know_is_told() -> None:
@@ -176,15 +176,15 @@ def test_the_last_level_goes_where_none_has_been() -> None:
         Result(level=transaction_version, seed=1, plays_per_seed=1)
         for transaction_version in (0, 2)
     )
-    left = set(missing_anywhere([first_result], last_result))
+    missing_cells = set(missing_anywhere([first_result], last_result))
     seldom = (map_place for map_place, demand in cells.demands().items() if not demand.required)
     map_place = next(map_place for map_place in seldom if cells.demands()[map_place].somewhere)
     cell_line = f"{map_place.api} ({map_place.flow}) in {map_place.state}: {map_place.outcome}"
-    assert cell_line in left
+    assert cell_line in missing_cells
     first_result.cells[
         Cell(1, map_place.api, map_place.flow, map_place.state, map_place.outcome)
     ] += 1
-    assert left - set(missing_anywhere([first_result], last_result)) == {cell_line}
+    assert missing_cells - set(missing_anywhere([first_result], last_result)) == {cell_line}
 
 
 def test_the_report_tells_the_table_and_the_command() -> None:

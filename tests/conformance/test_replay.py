@@ -110,9 +110,13 @@ def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> No
 
 def assert_as_recorded(story: Story, transaction_version: int, transcript: Transcript) -> None:
     name = name_of(story)
-    wrong = unexplained_lines(name, answer_differences(read(name)[transaction_version], transcript))
+    differences = unexplained_lines(
+        name, answer_differences(read(name)[transaction_version], transcript)
+    )
     advice = f"If the story has changed: python -m tests.conformance.record --story {name}"
-    assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, advice])
+    assert not differences, "\n".join(
+        [f"{len(differences)} differences (Kafka != ours):", *differences, advice]
+    )
 
 
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:

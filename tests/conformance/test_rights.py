@@ -73,7 +73,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         denials_of_others = []
         for operation_kind, operations in _OPERATIONS.items():
             allowed_operations = {
-                operation for where, operation in self.any_of if where == operation_kind
+                operation for right_kind, operation in self.any_of if right_kind == operation_kind
             }
             if AclOperation.DESCRIBE in allowed_operations:
                 allowed_operations |= set(_DESCRIBING)
@@ -278,9 +278,9 @@ def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
         denied_side.close()
 
 
-def missing_rights(side: GuardedBroker, row: Row) -> set[str]:
+def missing_rights(guarded_broker: GuardedBroker, row: Row) -> set[str]:
     """What is missing for a guest, as far as the answer tells."""
-    answer: Any = side.guest(row.api, row.version, row.values)
+    answer: Any = guarded_broker.guest(row.api, row.version, row.values)
     error_codes: list[int] = []
     teller = errors_of(answer.__class__)
     assert teller is not None

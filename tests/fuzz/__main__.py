@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(totals.total_lines(totals.read(TOTALS))))
         return 0
     if options.list:
-        for name, (_, about) in TARGETS.items():
-            print(f"{name:<18} {about}")
+        for name, (_, description) in TARGETS.items():
+            print(f"{name:<18} {description}")
         return 0
     unknown = sorted(set(options.names) - set(TARGETS))
     if unknown or not (options.names or options.all):

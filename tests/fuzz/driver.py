@@ -126,11 +126,11 @@ def fuzz(
     for stale in ("finds", "left"):
         shutil.rmtree(work_folder / stale, ignore_errors=True)
     (work_folder / "left").mkdir()
-    words = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
-    _dictionary(work_folder).write_text(words)
+    dictionary_lines = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
+    _dictionary(work_folder).write_text(dictionary_lines)
     begun_s = time.monotonic()
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
-    coverage, trouble = (0, 0, 0), ""
+    coverage, problem = (0, 0, 0), ""
 
     def tell(running: int) -> None:
         on_progress(f"{name}: {inputs_done + running} inputs")
@@ -160,7 +160,7 @@ def fuzz(
             coverage = tuple(int(number) for number in coverage_lines[-1].groups())  # type: ignore[assignment]
         if code == 0:
             break
-        trouble = _last_line(work_folder / "output")
+        problem = _last_line(work_folder / "output")
         if not task_inputs:
             break
     if begin_folder is not folder:
@@ -177,7 +177,7 @@ def fuzz(
         most_mib=most_mib,
         figures=msgspec.json.decode(figures.read_bytes()) if figures.exists() else {},
         finds=tuple(_finds(name, work_folder)),
-        trouble=trouble,
+        trouble=problem,
     )
 
 

@@ -23,9 +23,9 @@ def add_run(path: Path, name: str, *, inputs: int, seconds: float, finds: int) -
     total.seconds += seconds
     total.finds += finds
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(totals)))
-    fresh.replace(path)
+    new_file = path.with_suffix(".new")
+    new_file.write_bytes(msgspec.json.format(msgspec.json.encode(totals)))
+    new_file.replace(path)
     return totals
 
 

@@ -114,14 +114,16 @@ def _go() -> list[Step]:
 def _node() -> list[Step]:
     node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
     project = _copy_helper("node")
-    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    install_options = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
     # Not the folder: tests below it need libraries that are installed for another part of CI.
     tests = sorted(str(file.relative_to(project)) for file in project.glob("test/*.test.mjs"))
     return [
-        Step("node: install", (npm, "install", *quiet), project / "examples"),
+        Step("node: install", (npm, "install", *install_options), project / "examples"),
         Step("node: the helper's own tests", (node, "--test", *tests), project),
         Step("node: examples with KafkaJS", (node, "--test", "."), project / "examples"),
-        Step("node: install vitest", (npm, "install", *quiet), project / "test" / "vitest"),
+        Step(
+            "node: install vitest", (npm, "install", *install_options), project / "test" / "vitest"
+        ),
         Step("node: under vitest", (npm, "exec", "vitest", "run"), project / "test" / "vitest"),
     ]
 
@@ -172,7 +174,7 @@ def _copy_helper(file_name: str) -> Path:
     target = CACHE / "helpers" / f"{file_name}-{_digest(sources)}"
     return make_once(
         target,
-        lambda fresh: shutil.copytree(sources, fresh, ignore=_NEVER_COPIED),
+        lambda new_folder: shutil.copytree(sources, new_folder, ignore=_NEVER_COPIED),
         lock=CACHE / "helpers.lock",
     )
 

@@ -56,11 +56,11 @@ def _member_lines(name: str) -> Iterator[str]:
         if match is not None:
             inner = match[1]
         elif member is not None:
-            words = " ".join(member[1].split()).replace("final ", "")
+            signature = " ".join(member[1].split()).replace("final ", "")
             if statement.startswith("        "):
-                within.setdefault(inner, []).append(words)
+                within.setdefault(inner, []).append(signature)
             else:
-                yield f"    {words}"
+                yield f"    {signature}"
     for member_class, members in within.items():
         yield f"{name}.{member_class}"
         yield from (f"    {member_words}" for member_words in members)

@@ -32,5 +32,7 @@ async def commit_in(bootstrap: str, control_url: str, token: str) -> None:
         ours = {"Authorization": f"Bearer {token}"}
         # From transactions v2 on a commit is answered before its markers are written (KIP-890).
         query = {"transactional_id": "image", "state": "CompleteCommit", "timeout_ms": "30000"}
-        ended = await port.get("/api/v1/transaction-wait", params=query, headers=ours, timeout=60)
-        assert ended.status_code == 200, ended.text
+        wait_answer = await port.get(
+            "/api/v1/transaction-wait", params=query, headers=ours, timeout=60
+        )
+        assert wait_answer.status_code == 200, wait_answer.text

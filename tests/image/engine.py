@@ -163,9 +163,9 @@ class Container:
         }
         read_end, telling = os.pipe()
         with self._output.open("wb") as output:
-            own = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
+            isolation_command = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child")
             self._process = subprocess.Popen(
-                [*own, sys.executable, str(Path(__file__)), "--inside", str(telling)],
+                [*isolation_command, sys.executable, str(Path(__file__)), "--inside", str(telling)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -240,9 +240,9 @@ class Container:
         """Run a command inside, as the container's user: its status, and what it printed."""
         user, _, group = (self.image.user or "0:0").partition(":")
         enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
-        own = (*enter, "--wd", "--setuid", user, "--setgid", group)
+        enter_command = (*enter, "--wd", "--setuid", user, "--setgid", group)
         finished = subprocess.run(
-            [*own, *command],
+            [*enter_command, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -323,8 +323,8 @@ def _frame(text: bytes) -> bytes:
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
     try:
-        while piece := source.recv(_BUFFER):
-            target.sendall(piece)
+        while chunk := source.recv(_BUFFER):
+            target.sendall(chunk)
         target.shutdown(socket.SHUT_WR)
     except OSError:
         for end in (source, target):
@@ -374,13 +374,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        pieces = []
+        chunks = []
         while size_bytes := int(self.rfile.readline().split(b";")[0], 16):
-            pieces.append(self.rfile.read(size_bytes))
+            chunks.append(self.rfile.read(size_bytes))
             self.rfile.readline()
         while self.rfile.readline().strip():
             pass  # trailers
-        return b"".join(pieces)
+        return b"".join(chunks)
 
     def _send(self, status: int, content: object) -> None:
         is_bytes = isinstance(content, bytes)
@@ -489,8 +489,8 @@ def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _
 
 def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     container, command = engine.commands[names[0]]
-    engine.statuses[names[0]], printed = container.execute(command)
-    return _UPGRADED, _frame(printed)
+    engine.statuses[names[0]], output = container.execute(command)
+    return _UPGRADED, _frame(output)
 
 
 def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:

@@ -147,8 +147,8 @@ def test_what_stands_behind_a_prefix_of_a_client_decides(prefix: str) -> None:
     sections = (*read_sections(OF_PREFIXES), *SECTIONS)
     line = prefix.format("There is a newer producer")
     assert [section.title for section in find_sections(line, sections).sections] == [FENCED]
-    alone = find_sections(PREFIXED[0].format("Local: Timed out"), sections).sections
-    assert [section.title for section in alone] == ["A call times out"]
+    prefix_sections = find_sections(PREFIXED[0].format("Local: Timed out"), sections).sections
+    assert [section.title for section in prefix_sections] == ["A call times out"]
 
 
 def test_the_best_match_comes_first() -> None:

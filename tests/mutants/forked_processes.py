@@ -66,9 +66,9 @@ class ForkedProcesses:
                     process_id = self._fork(job, self._result_path(index))
                     kill_at_s = time.monotonic() + seconds_max
                     running[os.pidfd_open(process_id)] = (process_id, index, kill_at_s)
-                ended, _, _ = select.select(list(running), [], [], _LOOK_EVERY_S)
+                ended_fds, _, _ = select.select(list(running), [], [], _LOOK_EVERY_S)
                 for process_fd, (process_id, index, kill_at_s) in list(running.items()):
-                    if process_fd in ended or time.monotonic() > kill_at_s:
+                    if process_fd in ended_fds or time.monotonic() > kill_at_s:
                         # What a test has started ends with it.
                         _kill_group(process_id)
                         del running[process_fd]

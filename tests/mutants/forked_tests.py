@@ -233,12 +233,12 @@ def _chunks(test_ids: Sequence[str]) -> Iterator[list[str]]:
     """Divide tests into those that one process runs; those that share what their module makes once
     stay together.
     """
-    alone = [test_id for test_id in test_ids if not test_id.startswith(SHARING)]
+    lone_tests = [test_id for test_id in test_ids if not test_id.startswith(SHARING)]
     for path in SHARING:
         together = [test_id for test_id in test_ids if test_id.startswith(path)]
         yield from [together] if together else ()
-    for start in range(0, len(alone), BASELINE_CHUNK):
-        yield alone[start : start + BASELINE_CHUNK]
+    for start in range(0, len(lone_tests), BASELINE_CHUNK):
+        yield lone_tests[start : start + BASELINE_CHUNK]
 
 
 class CollectedTests:
@@ -298,8 +298,8 @@ def with_collected_tests(
         options = ("-q", "--no-header", "--no-summary", "-p", "no:cacheprovider")
         # What draws mutants has imported the product and its tests before.
         warnings = ("pytest.PytestAssertRewriteWarning", "hypothesis.errors.HypothesisWarning")
-        imported_before = [word for name in warnings for word in ("-W", f"ignore::{name}")]
-        quiet = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
+        imported_before = [option for name in warnings for option in ("-W", f"ignore::{name}")]
+        pytest_options = ("--randomly-dont-reorganize", "-p", "no:xdist", "-p", "no:cov", "-s")
         base = (f"--basetemp={folder}/tests", f"--hypothesis-profile={PROFILE}", "-m", markers)
-        pytest.main([*options, *imported_before, *quiet, *base, *paths], plugins=[plugin])
+        pytest.main([*options, *imported_before, *pytest_options, *base, *paths], plugins=[plugin])
     return plugin.status

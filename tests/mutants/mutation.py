@@ -136,13 +136,13 @@ class MutableModule:
                 shown = statement
             original = _get(holder, key)
             if kind == "operand":
-                before, after = _text(original), _text(replacement)
+                text_before, text_after = _text(original), _text(replacement)
             else:
-                before = _text(shown)
+                text_before = _text(shown)
                 _put(holder, key, replacement)
-                after = "(left out)" if kind == "statement" else _text(shown)
+                text_after = "(left out)" if kind == "statement" else _text(shown)
                 _put(holder, key, original)
-            counts[before, after] += 1
+            counts[text_before, text_after] += 1
             mutations.append(
                 Mutation(
                     module_name=self.module.__name__,
@@ -151,10 +151,11 @@ class MutableModule:
                     line=shown.lineno,
                     line_last=_line_last(node, shown),
                     statement_line=statement.lineno,
-                    before=before,
-                    after=after,
-                    occurrence=counts[before, after],
-                    only_observes=_OBSERVING.search(f"{before}\n{_text(statement)}") is not None,
+                    before=text_before,
+                    after=text_after,
+                    occurrence=counts[text_before, text_after],
+                    only_observes=_OBSERVING.search(f"{text_before}\n{_text(statement)}")
+                    is not None,
                     is_switched=_is_switched(node, parent, statement, switch_names),
                     holder=holder,
                     key=key,
@@ -329,8 +330,8 @@ def _changes_of_expression(node: ast.AST) -> Iterator[Change]:
     match node:
         case ast.Compare(ops=operators):
             for index, operator in enumerate(operators):
-                for other in _OTHER_COMPARISONS[type(operator)]:
-                    yield "comparison", node, operators, index, other()
+                for other_comparison in _OTHER_COMPARISONS[type(operator)]:
+                    yield "comparison", node, operators, index, other_comparison()
         case ast.BoolOp(op=operator, values=values):
             other_operator = ast.Or() if isinstance(operator, ast.And) else ast.And()
             yield "boolean", node, node, "op", other_operator

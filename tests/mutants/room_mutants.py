@@ -40,7 +40,7 @@ SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
-    words: Sequence[str], *, text: str, seed: int, count: int, minutes: float, workers: int
+    room_names: Sequence[str], *, text: str, seed: int, count: int, minutes: float, workers: int
 ) -> int:
     """Break lines of rooms, and run each room's own tests.
 
@@ -55,17 +55,19 @@ def break_rooms(
     Returns:
         The exit status: 1 if less than ``PERCENT_MIN`` of 100 are noticed, 2 for an unknown room.
     """
-    rooms = [room for room in ROOMS if not words or room in words]
-    if set(words) - set(rooms):
-        print(f"no room {', '.join(sorted(set(words) - set(rooms)))}; rooms: {', '.join(ROOMS)}")
+    rooms = [room for room in ROOMS if not room_names or room in room_names]
+    if set(room_names) - set(rooms):
+        print(
+            f"no room {', '.join(sorted(set(room_names) - set(rooms)))}; rooms: {', '.join(ROOMS)}"
+        )
         return 2
-    drawn = {
+    mutations_by_room = {
         room: draw_mutations(room, text=text, seed=seed, count=len(range(index, count, len(rooms))))
         for index, room in enumerate(rooms)
     }
 
     def use(session: pytest.Session) -> int:
-        campaign = RoomCampaign(ForkedTests(session, workers=workers), drawn)
+        campaign = RoomCampaign(ForkedTests(session, workers=workers), mutations_by_room)
         return campaign.run(until_s=time.monotonic() + minutes * 60)
 
     return with_collected_tests([folder_with_tests(room) for room in rooms], use, markers=MARKERS)
@@ -113,10 +115,12 @@ class RoomCampaign:
     """
 
     def __init__(
-        self, forked: ForkedTests, drawn: dict[str, list[tuple[MutableModule, Mutation]]]
+        self,
+        forked: ForkedTests,
+        mutations_by_room: dict[str, list[tuple[MutableModule, Mutation]]],
     ) -> None:
         self._forked = forked
-        self._drawn = drawn
+        self._drawn = mutations_by_room
 
     def run(self, *, until_s: float) -> int:
         """Break, count and print; return the exit status."""
@@ -180,21 +184,23 @@ class RoomCampaign:
     def _play(
         self, runs: Sequence[tuple[str, MutantRun]], until_s: float
     ) -> list[tuple[str, MutantRun, str | None]]:
-        played = []
+        played_runs = []
         mutants = [run for _, run in runs]
         for index, outcome in self._forked.run(mutants, until_s=until_s):
             if not outcome.not_mutable:
-                played.append((*runs[index], outcome.killed_by))
-            if len(played) % 10 == 0:
-                print(f"{len(played)} of {len(runs)} mutants", flush=True)
-        return played
+                played_runs.append((*runs[index], outcome.killed_by))
+            if len(played_runs) % 10 == 0:
+                print(f"{len(played_runs)} of {len(runs)} mutants", flush=True)
+        return played_runs
 
 
-def _sum_up(noticed: Counter[str], tried: Counter[str], drawn: int) -> int:
+def _sum_up(noticed: Counter[str], tried: Counter[str], drawn_count: int) -> int:
     for room in tried:
         print(f"{room:<14} {noticed[room]:>4} of {tried[room]}")
     percent = 100 * noticed.total() / max(1, tried.total())
     print(f"{noticed.total()} of {tried.total()} mutants are noticed, {percent:.1f} of 100")
-    if tried.total() < drawn:
-        print(f"{drawn - tried.total()} of {drawn} were not tried: no mutant, or time was up")
+    if tried.total() < drawn_count:
+        print(
+            f"{drawn_count - tried.total()} of {drawn_count} were not tried: no mutant, or time was up"
+        )
     return 0 if tried and percent >= PERCENT_MIN else 1

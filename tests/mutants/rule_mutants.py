@@ -52,7 +52,7 @@ class RuleMutant(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int) -> int:
+def break_rules(search_terms: Sequence[str], *, seed: int, minutes: float, workers: int) -> int:
     """Break the functions of the rules whose ids or subjects contain a word; all without words.
 
     Args:
@@ -64,9 +64,9 @@ def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int
     Returns:
         The exit status: 1 if a rule is not held, 2 if there is none.
     """
-    chosen = choose_rules(words)
+    chosen = choose_rules(search_terms)
     if not chosen:
-        print(f"no rule contains {' or '.join(words)}")
+        print(f"no rule contains {' or '.join(search_terms)}")
         return 2
     functions = {function for rule in chosen for function in rule.decided_in}
     subjects = {rule_file.title for rule_file, rule in rules().values() if rule in chosen}
@@ -76,7 +76,7 @@ def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int
         if functions & set(rule.decided_in) or rule_file.title in subjects
     ]
     test_ids_by_rule = {rule.id: set(showing_tests(rule)) for rule in sharing}
-    named = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
+    named_test_ids = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
 
     def use(session: pytest.Session) -> int:
         forked = ForkedTests(session, workers=workers)
@@ -84,20 +84,22 @@ def break_rules(words: Sequence[str], *, seed: int, minutes: float, workers: int
         return campaign.run(seed=seed, until_s=time.monotonic() + minutes * 60)
 
     return with_collected_tests(
-        sorted({test_id.partition("::")[0] for test_id in named}),
+        sorted({test_id.partition("::")[0] for test_id in named_test_ids}),
         use,
         markers=MARKERS,
-        is_wanted=lambda test_id: test_id in named or test_id.partition("[")[0] in named,
+        is_wanted=lambda test_id: (
+            test_id in named_test_ids or test_id.partition("[")[0] in named_test_ids
+        ),
     )
 
 
-def choose_rules(words: Sequence[str]) -> list[Rule]:
+def choose_rules(search_terms: Sequence[str]) -> list[Rule]:
     """Rules whose id, or whose file's title, contains one of the words."""
     return [
         rule
         for rule_file, rule in rules().values()
-        if not words
-        or any(word in rule.id or word.lower() in rule_file.title.lower() for word in words)
+        if not search_terms
+        or any(term in rule.id or term.lower() in rule_file.title.lower() for term in search_terms)
     ]
 
 
@@ -111,7 +113,7 @@ def showing_tests(rule: Rule) -> Iterator[str]:
         recordings = test_cases.recorded(case.file).get(case.name, {})
         for level in levels:
             # Where Kafka answered as at a higher level, that one is enough.
-            higher = [recordings.get(other) for other in levels if other > level]
+            higher = [recordings.get(other_level) for other_level in levels if other_level > level]
             if recordings.get(level) not in higher:
                 yield f"{CASES}::{PLAY_TEST}[{test_cases.id_of(case, level)}]"
 
@@ -151,7 +153,7 @@ class RuleCampaign:
         forked: ForkedTests,
         chosen: Sequence[Rule],
         sharing: Sequence[Rule],
-        named: dict[str, set[str]],
+        test_ids_by_rule: dict[str, set[str]],
     ) -> None:
         self._forked = forked
         self._chosen = chosen
@@ -160,7 +162,8 @@ class RuleCampaign:
             rule.id: [
                 test_id
                 for test_id in forked.test_ids
-                if test_id in named[rule.id] or test_id.partition("[")[0] in named[rule.id]
+                if test_id in test_ids_by_rule[rule.id]
+                or test_id.partition("[")[0] in test_ids_by_rule[rule.id]
             ]
             for rule in sharing
         }

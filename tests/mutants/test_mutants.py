@@ -102,9 +102,9 @@ def mutations(sample: MutableModule, function_name: str) -> list[tuple[str, str,
     ]
 
 
-def find_mutation(sample: MutableModule, function_name: str, after: str) -> Mutation:
+def find_mutation(sample: MutableModule, function_name: str, text_after: str) -> Mutation:
     (mutation,) = (
-        mutation for mutation in sample.mutations(function_name) if mutation.after == after
+        mutation for mutation in sample.mutations(function_name) if mutation.after == text_after
     )
     return mutation
 
@@ -123,18 +123,26 @@ def test_an_order_is_moved_by_one_and_turned_round(sample: MutableModule) -> Non
 
 
 def test_conditions_errors_and_statements_are_broken(sample: MutableModule) -> None:
-    found = mutations(sample, "rejection_of")
-    assert ("boolean", "not text", "not not text") in found
-    assert ("operand", "text in names", "True") in found
-    assert ("comparison", "text in names", "text not in names") in found
+    found_mutations = mutations(sample, "rejection_of")
+    assert ("boolean", "not text", "not not text") in found_mutations
+    assert ("operand", "text in names", "True") in found_mutations
+    assert ("comparison", "text in names", "text not in names") in found_mutations
     known = "text in names and any((name for name in names))"
-    assert ("boolean", known, known.replace(" and ", " or ")) in found
-    assert ("function", "any((name for name in names))", "all((name for name in names))") in found
-    assert ("statement", "names.append(text)", "(left out)") in found
-    assert ("statement", "return ErrorCode.invalid_request", "(left out)") in found
+    assert ("boolean", known, known.replace(" and ", " or ")) in found_mutations
+    assert (
+        "function",
+        "any((name for name in names))",
+        "all((name for name in names))",
+    ) in found_mutations
+    assert ("statement", "names.append(text)", "(left out)") in found_mutations
+    assert ("statement", "return ErrorCode.invalid_request", "(left out)") in found_mutations
     invalid, unknown = ("return ErrorCode.invalid_request", "return ErrorCode.unknown_server_error")
-    assert ("error", invalid, unknown) in found
-    assert not any(before == "return ErrorCode.none" for _, before, after in found if not after)
+    assert ("error", invalid, unknown) in found_mutations
+    assert not any(
+        text_before == "return ErrorCode.none"
+        for _, text_before, text_after in found_mutations
+        if not text_after
+    )
 
 
 def test_assertions_stay(sample: MutableModule) -> None:
@@ -171,7 +179,7 @@ def counts_within(module: ModuleType) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("function_name", "after", "is_broken"),
+    ("function_name", "text_after", "is_broken"),
     [
         ("Box.is_full", "self.number >= 2", full_box),
         ("Box.limit", "return 3", lambda module: module.Box.limit() == 3),
@@ -181,11 +189,14 @@ def counts_within(module: ModuleType) -> list[int]:
     ],
 )
 def test_decorated_functions_are_broken_within(
-    sample: MutableModule, function_name: str, after: str, is_broken: Callable[[ModuleType], bool]
+    sample: MutableModule,
+    function_name: str,
+    text_after: str,
+    is_broken: Callable[[ModuleType], bool],
 ) -> None:
     assert sample.module.doubled(4) == 8  # it is remembered, and has to be forgotten
     assert not is_broken(sample.module)
-    sample.install(find_mutation(sample, function_name, after))
+    sample.install(find_mutation(sample, function_name, text_after))
     assert is_broken(sample.module)
 
 
@@ -275,12 +286,12 @@ def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
 
 
 def test_the_same_seed_draws_the_same_mutants() -> None:
-    first, again, other = (
+    first_draw, second_draw, other_draw = (
         [mutation.id for _, mutation in draw_mutations("share_state", seed=seed, count=4)]
         for seed in (1, 1, 2)
     )
-    assert first == again != other
-    assert len(set(first)) == 4
+    assert first_draw == second_draw != other_draw
+    assert len(set(first_draw)) == 4
 
 
 def test_each_room_has_modules_and_tests() -> None:

@@ -83,16 +83,16 @@ def _with_shim() -> Path:
     digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     module = PEERS / f"{MODULE.file_stem()}-{digest}"
 
-    def fill(fresh: Path) -> None:
-        tests = fresh / "kafka_tests"
+    def fill(new_folder: Path) -> None:
+        tests = new_folder / "kafka_tests"
         tests.mkdir(parents=True)
         theirs = MODULE.directory()
         for file in (theirs / "kafka_tests").glob("*.go"):
             shutil.copyfile(file, tests / file.name)
         for file in ours:
-            shutil.copyfile(file, fresh / file.name)
+            shutil.copyfile(file, new_folder / file.name)
         text = pick_tests(theirs, _TRANSACTION_TESTS, package="kfake")
-        (fresh / "picked_test.go").write_text(text, "utf-8")
+        (new_folder / "picked_test.go").write_text(text, "utf-8")
 
     return make_once(module, fill, lock=PEERS / "kfake.lock")
 

@@ -60,8 +60,8 @@ def pick_tests(directory: Path, tests: Iterable[str], *, package: str) -> str:
 
 def _uses(code: str, name: str) -> bool:
     """Whether the code uses the import of this name, and no variable of the same name."""
-    own = re.search(rf"\b{name}\b[\w, ]*:=", code)
-    return own is None and re.search(rf"\b{name}\.", code) is not None
+    local_definition = re.search(rf"\b{name}\b[\w, ]*:=", code)
+    return local_definition is None and re.search(rf"\b{name}\.", code) is not None
 
 
 def _declarations(text: str) -> Iterator[tuple[str, str]]:
@@ -91,5 +91,9 @@ def _with_helpers(
         visited.add(name)
         for declaration in declared[name]:
             yield declaration
-            words = {word for word in _WORD.findall(declaration.lines) if word in declared}
-            pending += sorted(word for word in words - visited if not word.startswith("Test"))
+            used_names = {
+                used_name for used_name in _WORD.findall(declaration.lines) if used_name in declared
+            }
+            pending += sorted(
+                used_name for used_name in used_names - visited if not used_name.startswith("Test")
+            )

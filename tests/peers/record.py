@@ -105,9 +105,9 @@ def merge_outcomes(
         {} if is_whole and target is PeerTarget.TXNSIM else dict(known_tests)
     )
     for outcome in outcomes:
-        old = known_tests.get(outcome.test, StoredTest({}))
-        by_target = {**old.by_target, target: outcome.result}
-        message = old.message
+        old_test = known_tests.get(outcome.test, StoredTest({}))
+        by_target = {**old_test.by_target, target: outcome.result}
+        message = old_test.message
         if target is PeerTarget.TXNSIM:  # of a test that skips itself the reason says enough
             message = outcome.message if outcome.result is PeerResult.FAILED else ""
         tests[outcome.test] = StoredTest(by_target, message)

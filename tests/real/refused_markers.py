@@ -217,12 +217,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Play it on releases."""
     failed = 0
     for version in arguments or sys.argv[1:]:
-        outcome, sent = play(version)
-        expected = stuck_producers(outcome, sent)
+        outcome, sent_markers = play(version)
+        expected = stuck_producers(outcome, sent_markers)
         failed += outcome.prepared != expected
         sys.stdout.write(
             f"{version}: producers {sorted(outcome.prepared)} stay prepared; the marker of "
-            f"{outcome.culprit} was refused; the request: {max(sent, key=len)}\n"
+            f"{outcome.culprit} was refused; the request: {max(sent_markers, key=len)}\n"
         )
     return 1 if failed else 0
 

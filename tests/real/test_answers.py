@@ -59,5 +59,7 @@ def test_both_brokers_answer_alike(
 ) -> None:
     addresses = pairs(setup_of(story).name, transaction_version)
     expected, actual = (play_story(story, address, transaction_version) for address in addresses)
-    wrong = unexplained_lines(name_of(story), differences(expected, actual))
-    assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)
+    difference_lines = unexplained_lines(name_of(story), differences(expected, actual))
+    assert not difference_lines, (
+        f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
+    )

@@ -37,8 +37,8 @@ async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
         await producer.init_transactions()
         for end in ("commit", "abort", "commit"):
             producer.begin()
-            sent = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
-            await asyncio.gather(*sent)
+            record_futures = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
+            await asyncio.gather(*record_futures)
             await (producer.commit() if end == "commit" else producer.abort())
     await until_state(cluster, name, "CompleteCommit")
     committed = await values(cluster, name)
@@ -140,16 +140,16 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
     await admin.update_features({"transaction.version": 1}, upgrade_type=2)
     try:
         async with (
-            Cluster(target.bootstrap, settings=SETTINGS) as fresh,
-            Producer(fresh, transactional_id=name) as producer,
+            Cluster(target.bootstrap, settings=SETTINGS) as fresh_cluster,
+            Producer(fresh_cluster, transactional_id=name) as producer,
         ):
-            await until_level(fresh, 1)
+            await until_level(fresh_cluster, 1)
             identity_before = await producer.init_transactions()
             assert producer.protocol.name == "V1"
             producer.begin()
             await producer.send(name, 0, b"v1")
             await admin.update_features({"transaction.version": 2})
-            await until_level(fresh, 2)
+            await until_level(fresh_cluster, 2)
             assert producer.protocol.name == "V1"
             await producer.commit()
             assert producer.protocol.name == "V2"
@@ -158,7 +158,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             producer.begin()
             await producer.send(name, 0, b"v2")
             await admin.update_features({"transaction.version": 1}, upgrade_type=2)
-            await until_level(fresh, 1)
+            await until_level(fresh_cluster, 1)
             assert producer.protocol.name == "V2"
             await producer.commit()
             assert producer.protocol.name == "V1"
@@ -189,9 +189,9 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
     async with await begin_transaction(cluster, name) as producer:
         await producer.send(name, 0, b"good")
         # Partition 7 does not exist: no leader within the record's time.
-        lost = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
+        lost_record = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
         with pytest.raises(AbortableError):
-            await lost
+            await lost_record
         with pytest.raises(AbortableError):
             await producer.commit()
         await producer.abort()
@@ -208,8 +208,8 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
 async def test_idempotent_and_plain_producers(cluster: Cluster, admin: Admin, name: str) -> None:
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster) as producer:
-        sent = [producer.send(name, 0, str(i).encode()) for i in range(100)]
-        offsets = [(await record).offset for record in sent]
+        record_futures = [producer.send(name, 0, str(i).encode()) for i in range(100)]
+        offsets = [(await record).offset for record in record_futures]
         assert offsets == list(range(100))
         assert producer.identity.producer_id >= 0
         with pytest.raises(IllegalUseError):
@@ -253,8 +253,8 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
         await producer.send(name, 1, b"later")
-        ((later,),) = await next_poll
-        assert later.value == b"later"
+        ((later_record,),) = await next_poll
+        assert later_record.value == b"later"
         consumer.seek(TopicPartition(name, 1), 99)
         with pytest.raises(ClientError) as out_of_range:
             await consumer.poll(20_000)

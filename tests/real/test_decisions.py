@@ -39,9 +39,9 @@ Asked = Callable[..., tuple[int, Report]]
 def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
     """Exit status and JSON of a command."""
 
-    def ask(*words: str) -> tuple[int, Report]:
+    def ask(*arguments: str) -> tuple[int, Report]:
         capsys.readouterr()
-        status = main([*words, "--json"])
+        status = main([*arguments, "--json"])
         return status, json.loads(capsys.readouterr().out)
 
     return ask
@@ -143,7 +143,7 @@ def test_a_defect_is_convicted_and_nothing_else(
             for replica in replicas:
                 change(replica, marker.offset)
             directories = [str(replica.parent) for replica in replicas]
-            status, changed = asked("logs", "decisions", *directories, "--topic", TOPIC)
+            status, changed_report = asked("logs", "decisions", *directories, "--topic", TOPIC)
             assert status == 3
-            (finding,) = changed["findings"]
+            (finding,) = changed_report["findings"]
             assert (finding["state"], finding["producer_id"]) == (state, marker.producer_id)

@@ -203,9 +203,9 @@ def of_txnsim(url: str) -> Values:
             if labels["api"] in COUNTED
         }
 
-    def by_two(name: str, second: str) -> dict[tuple[str, str], float]:
+    def by_two(name: str, second_label: str) -> dict[tuple[str, str], float]:
         return {
-            (labels["api"], labels[second]): record_value
+            (labels["api"], labels[second_label]): record_value
             for labels, record_value in samples.get(f"{name}_total", ())
             if labels["api"] in COUNTED
         }

@@ -96,8 +96,8 @@ async def test_a_printed_command_works_when_it_is_printed(
     assert explanation.code == 3
     command = search.stdout.splitlines()[-1].split()
     assert " ".join(command) in explanation.stdout
-    words = command[command.index("repair") :]
-    repaired = ours(target, *words, "--audit-file", str(tmp_path / "audit.jsonl"))
+    arguments = command[command.index("repair") :]
+    repaired = ours(target, *arguments, "--audit-file", str(tmp_path / "audit.jsonl"))
     assert repaired.code == 0, repaired.stdout + repaired.stderr
     assert ours(target, "why", name, "0").code == 0
 
@@ -198,8 +198,8 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
         producer_id=producer.session.identity.producer_id,
         producer_epoch=producer.session.identity.producer_epoch,
     )
-    other = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
-    assert (await look_at(admin, other, wanted)).outcome is EndOutcome.REFUSED
+    other_identity = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
+    assert (await look_at(admin, other_identity, wanted)).outcome is EndOutcome.REFUSED
     prospect = await look_at(admin, identity, wanted)
     assert prospect.outcome is EndOutcome.WOULD_END
     assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]

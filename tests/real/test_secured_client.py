@@ -113,8 +113,8 @@ def _login(way: str, *, broken: bool) -> str:
             f'unsecuredLoginListClaim_scope=",{scope}";'
         )
     kind, name = ("plain.Plain", "plain") if way == "PLAIN" else ("scram.Scram", "scram")
-    word = "wrong" if broken else f"{name}-secret"
-    return f'{JAAS}{kind}LoginModule required username="{name}" password="{word}";'
+    password = "wrong" if broken else f"{name}-secret"
+    return f'{JAAS}{kind}LoginModule required username="{name}" password="{password}";'
 
 
 class SecuredBroker:
@@ -137,14 +137,15 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
     """A real broker and a simulated one, with the same properties."""
     properties = files.of_broker()
     listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
-    own = {
+    own_properties = {
         "listeners": ",".join(f"{listener_name}://127.0.0.1:0" for listener_name in listeners),
         "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
     }
     file = files.directory / "server.properties"
     file.write_text(
         "".join(
-            f"{name}={property_value}\n" for name, property_value in {**own, **properties}.items()
+            f"{name}={property_value}\n"
+            for name, property_value in {**own_properties, **properties}.items()
         )
     )
     with ExitStack() as stack:
@@ -169,11 +170,19 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
         }
 
 
-def txns(side: SecuredBroker, way: str, config: Path, *arguments: str) -> tuple[int, str, str]:
+def txns(
+    secured_broker: SecuredBroker, way: str, config: Path, *arguments: str
+) -> tuple[int, str, str]:
     process = subprocess.run(
         [
             str(installed_txnsim()),
-            *("txns", "--bootstrap-server", side.address(way), "--command-config", str(config)),
+            *(
+                "txns",
+                "--bootstrap-server",
+                secured_broker.address(way),
+                "--command-config",
+                str(config),
+            ),
             *arguments,
         ],
         capture_output=True,
@@ -193,9 +202,9 @@ async def test_our_client_transacts(
     assert ignored == ()
     async with Cluster(sides[name].address(way), settings=settings) as cluster:
         producer = await begin_transaction(cluster, f"{name}-{way}")
-        sent = producer.send(TOPIC, 0, b"v")
+        record_future = producer.send(TOPIC, 0, b"v")
         await producer.commit()
-        assert (await sent).offset >= 0
+        assert (await record_future).offset >= 0
         await producer.close()
 
 
@@ -205,8 +214,8 @@ def test_the_tool_says_the_same(
 ) -> None:
     config = files.of_client(way)
     outcomes = [
-        txns(side, way, config, "describe", "--transactional-id", "nobody")
-        for side in sides.values()
+        txns(secured_broker, way, config, "describe", "--transactional-id", "nobody")
+        for secured_broker in sides.values()
     ]
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == 1
@@ -218,7 +227,7 @@ def test_the_same_logins_fail_with_the_same_words(
     files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
 ) -> None:
     config = files.of_client(way, broken=True)
-    outcomes = [txns(side, way, config, "list") for side in sides.values()]
+    outcomes = [txns(secured_broker, way, config, "list") for secured_broker in sides.values()]
     assert outcomes[0] == outcomes[1]
     assert (outcomes[0][0], outcomes[0][1]) == (1, "")
     assert "SASL_AUTHENTICATION_FAILED (58)" in outcomes[0][2]
@@ -253,10 +262,10 @@ def test_who_has_no_certificate_hears_the_same(
     results = [
         run_kafka_tool(
             "org.apache.kafka.tools.TransactionsCommand",
-            *("--bootstrap-server", side.address("certificate")),
+            *("--bootstrap-server", secured_broker.address("certificate")),
             *("--command-config", str(config), "list"),
         )
-        for side in sides.values()
+        for secured_broker in sides.values()
     ]
     assert results[0] == results[1]
     assert results[0].code == 1
@@ -268,10 +277,10 @@ def test_java_and_we_are_the_same_to_them(
 ) -> None:
     """Kafka's own tool reads the same client properties, at both."""
     for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):
-        for side in sides.values():
+        for secured_broker in sides.values():
             result = run_kafka_tool(
                 "org.apache.kafka.tools.TransactionsCommand",
-                *("--bootstrap-server", side.address(way)),
+                *("--bootstrap-server", secured_broker.address(way)),
                 *("--command-config", str(files.of_client(way)), "list"),
             )
             assert result.code == 0, (way, result)

@@ -147,8 +147,8 @@ _TOOLS: Final[dict[str, Tools]] = {}
 def kafkas(target: ClusterUnderTest, *args: str, global_options: Args = ()) -> ToolResult:
     tools = _TOOLS.get(target.bootstrap)
     if tools is None:
-        fresh = Tools(target.bootstrap, version=target.patch_release)
-        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(fresh)
+        new_tools = Tools(target.bootstrap, version=target.patch_release)
+        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(new_tools)
     return tools.ask(TOOL, *global_options, *args)
 
 
@@ -212,7 +212,7 @@ def fill_in(args: Args, **values: object) -> Args:
 
 def has_option(target: ClusterUnderTest, args: Args) -> bool:
     """Whether the tool of the target's release has this option or command."""
-    return not (target.is_older and any(word in SINCE_4_1 for word in args))
+    return not (target.is_older and any(argument in SINCE_4_1 for argument in args))
 
 
 @pytest.mark.real
@@ -261,14 +261,14 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
                     search_result = check_same(target, *fill_in(search, name=name))
                     is_it = f"\t{identity.producer_id} " in search_result.stdout.replace("\n", "\t")
                     assert is_it == (search[0] != "abort" and "90" not in search), search
-            words = fill_in(
+            arguments = fill_in(
                 abort,
                 name=name,
                 offset=offset,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
             )
-            abort_result = tool(target, *words)
+            abort_result = tool(target, *arguments)
             assert (abort_result.code, abort_result.stdout, first_complaint(abort_result)) == (
                 0,
                 "",
@@ -328,7 +328,7 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
-        used = {word for args in compared if args[0] == command for word in args}
+        used = {argument for args in compared if args[0] == command for argument in args}
         missing = options - used - OF_THE_TOOL_ITSELF
         assert not missing, (command, missing)
 

@@ -44,5 +44,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)
 def test_both_brokers_keep_the_same(story: Story, pair: tuple[str, str]) -> None:
     expected, actual = (play_story(story, address, LEVEL) for address in pair)
-    wrong = list(differences(expected, actual))
-    assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)
+    difference_lines = list(differences(expected, actual))
+    assert not difference_lines, (
+        f"{len(difference_lines)} differences (real != ours):\n" + "\n".join(difference_lines)
+    )

@@ -128,9 +128,9 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     topic_partition = Place(f"case-{seed}", 0)
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
     book = Notebook(raw, transaction_version=2)
-    ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
+    ended_producer = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     opened: list[Actor] = []
-    lost: list[Lost] = []
+    lost_transactions: list[Lost] = []
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
             case 0:
@@ -140,11 +140,13 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
             case 1 | 2:
                 key = chance.choice([None, "a", "b"])
                 batches = [
-                    ended.send(topic_partition, *["ended"] * chance.randrange(1, 4), key=key)
+                    ended_producer.send(
+                        topic_partition, *["ended"] * chance.randrange(1, 4), key=key
+                    )
                 ]
-                batches.append(ended.send(topic_partition, "more", key="c"))
-                if not ended.finish(committed=chance.random() < 0.5).committed:
-                    lost.append(_lost(f"ended-{seed}", "aborted", batches))
+                batches.append(ended_producer.send(topic_partition, "more", key="c"))
+                if not ended_producer.finish(committed=chance.random() < 0.5).committed:
+                    lost_transactions.append(_lost(f"ended-{seed}", "aborted", batches))
             case _ if len(opened) < 2:
                 opened.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
                 opened[-1].send(topic_partition, "open")
@@ -154,15 +156,15 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     groups = [f"group-{seed}-{coverage_number}" for coverage_number in range(3)]
     for group in groups:
         _commit(raw, group, topic_partition, chance.randrange(end + 1))
-    commit_offset(raw, ended, groups[0], topic_partition, chance.randrange(end + 1))
-    ended.finish(committed=True)
+    commit_offset(raw, ended_producer, groups[0], topic_partition, chance.randrange(end + 1))
+    ended_producer.finish(committed=True)
     pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
     commit_offset(raw, pending, groups[1], topic_partition, chance.randrange(end + 1))
     begun_ms = opened[0].touched[topic_partition][0].records[0].timestamp_ms if opened else -1
-    lost += [
+    lost_transactions += [
         _lost(actor.transactional_id, "open", actor.touched[topic_partition]) for actor in opened
     ]
-    return set(_waits(raw, topic_partition, groups)), begun_ms, lost
+    return set(_waits(raw, topic_partition, groups)), begun_ms, lost_transactions
 
 
 def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> Lost:

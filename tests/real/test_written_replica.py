@@ -89,7 +89,7 @@ def written_replica(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writte
         # One ends in order, one is killed: that one goes through what it finds, batch by batch.
         kafka.kill(2)
         kafka.stop_broker(1)
-        into = [word for path in data for word in ("--into", str(path))]
+        into = [option for path in data for option in ("--into", str(path))]
         assert main(["logs", "write", *into, "--topic", "orders", "--http", server.http]) == 0
         assert main(["logs", "write", str(directory / "own"), "--http", server.http]) == 0
         kafka.start_again(1, 2)

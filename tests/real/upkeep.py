@@ -249,19 +249,19 @@ def retention(player: FramePlayer) -> None:
     player.ask("Fetch", 12, "aged end", **fetch(aged, 4))
     player.ask("DescribeProducers", 0, "aged", topics=[{"name": aged[0], "partition_indexes": [0]}])
     player.ask("DescribeLogDirs", 1, "aged", topics=[{"topic": aged[0], "partitions": [0]}])
-    large = player.create_plain_topic(
+    large_topic = player.create_plain_topic(
         "large", segment_ms="1000", retention_ms="-1", retention_bytes="150"
     )
     for stamp_ms in (0, 2_000, 4_000, 6_000):
-        produce_batch(player, large, ("k", str(stamp_ms)), offset_ms=stamp_ms)
+        produce_batch(player, large_topic, ("k", str(stamp_ms)), offset_ms=stamp_ms)
     player.ask_until(
         lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 280,
         "DescribeLogDirs",
         1,
-        topics=[{"topic": large[0], "partitions": [0]}],
+        topics=[{"topic": large_topic[0], "partitions": [0]}],
     )
-    list_offsets(player, large, "large", (-1, -2, -3, 0, 5_000))
-    read_all(player, large, "large", start=2)
+    list_offsets(player, large_topic, "large", (-1, -2, -3, 0, 5_000))
+    read_all(player, large_topic, "large", start=2)
 
 
 def compaction(player: FramePlayer) -> None:
@@ -438,9 +438,11 @@ def codecs_of_topics(player: FramePlayer) -> None:
         **produce(stamped, build_batch(records, timestamp_ms=STAMP_MS), 8),
     )
     read_all(player, stamped, "stamped")
-    small = player.create_topic("small", compression_type="uncompressed", max_message_bytes="200")
+    small_topic = player.create_topic(
+        "small", compression_type="uncompressed", max_message_bytes="200"
+    )
     packed = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
-    player.ask("Produce", 8, "too large once unpacked", **produce(small, packed, 8))
+    player.ask("Produce", 8, "too large once unpacked", **produce(small_topic, packed, 8))
 
 
 STORIES: Final = (

@@ -55,8 +55,8 @@ class Judge:
         Raises:
             RecipeError: There is none, or more than one.
         """
-        new = self._topics() - self._earlier
-        topics = sorted(name for name in new if name.startswith(prefix))
+        new_topics = self._topics() - self._earlier
+        topics = sorted(name for name in new_topics if name.startswith(prefix))
         if len(topics) != 1:
             raise RecipeError(f"topics that begin with {prefix!r}: {topics}")
         return topics[0]
@@ -98,15 +98,15 @@ class Judge:
         """
         counts = Counter((record.value or b"").decode() for record in self.committed_records(topic))
         expected_counts = Counter(expected) + Counter({"end": ends})
-        odd = [
+        wrong_counts = [
             f"{receipt!r} is there {counts[receipt]}×, not {expected_counts[receipt]}×"
             for receipt in sorted(counts | expected_counts)
             if counts[receipt] != expected_counts[receipt]
         ]
-        if odd:
-            differences = "; ".join(odd[:_DIFFERENCES_TOLD])
+        if wrong_counts:
+            differences = "; ".join(wrong_counts[:_DIFFERENCES_TOLD])
             raise RecipeError(
-                f"{topic}: {len(odd)} values are not there exactly once: {differences}"
+                f"{topic}: {len(wrong_counts)} values are not there exactly once: {differences}"
             )
 
     def assert_aborted(self, topic: str) -> int:

@@ -58,9 +58,9 @@ def _confluentjs(lab: Lab) -> str:
     helper = REPOSITORY / "helpers" / "node"
     project = node_project(RECIPES / "confluentjs", helper=helper, builds=True)
     tests = [node, "--test", "receipts.test.mjs"]  # the helper beside it has tests of its own
-    printed = lab.run(tests, directory=project, environment=outside())
-    if "pass 2" not in re.findall(r"pass \d+", printed):
-        raise RecipeError(f"fewer than 2 tests ran:\n{printed}")
+    output = lab.run(tests, directory=project, environment=outside())
+    if "pass 2" not in re.findall(r"pass \d+", output):
+        raise RecipeError(f"fewer than 2 tests ran:\n{output}")
     return "2 tests passed"
 
 
@@ -136,8 +136,8 @@ def _pytest(lab: Lab, folder: str, test: str) -> None:
 
 def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
     java, *options = java_command(RECIPES / folder, further_jars=[RECIPES / "java" / "Txnsim.java"])
-    quiet = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-    lab.run([java, quiet, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
+    log_option = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    lab.run([java, log_option, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
 
 
 def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:

@@ -140,8 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
             if language in chosen or language == "python":
-                for what, do in steps(workspace).items():
-                    _step(outcomes, f"{language}: {what}", do)
+                for step_name, do in steps(workspace).items():
+                    _step(outcomes, f"{language}: {step_name}", do)
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
     return 0 if all(outcomes) else 1
 
@@ -167,11 +167,11 @@ def version() -> str:
 
 def _one_version(version: str) -> None:
     by_file = versions()
-    other = {
+    other_versions = {
         file: file_version for file, file_version in by_file.items() if file_version != version
     }
-    if other:
-        raise StepError(f"pyproject.toml has {version}, but {other}")
+    if other_versions:
+        raise StepError(f"pyproject.toml has {version}, but {other_versions}")
 
 
 def _has_address() -> None:
@@ -234,9 +234,9 @@ def interpreters() -> list[Path]:
     shims = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     for minor in range(PYTHON_LEAST[1], PYTHON_NEWEST + 1):
         name = f"python3.{minor}"
-        places = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
+        interpreter_paths = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
         on_path = shutil.which(name)
-        for command in (*places, *([on_path] if on_path else [])):
+        for command in (*interpreter_paths, *([on_path] if on_path else [])):
             finished = subprocess.run(
                 [command, "-c", "import venv"], capture_output=True, check=False
             )
@@ -317,16 +317,18 @@ def _go(workspace: Place) -> dict[str, Callable[[], str | None]]:
 def _java(workspace: Place) -> dict[str, Callable[[], str | None]]:
     repository = workspace.root / "m2"
 
-    def maven(*words: str, directory: Path) -> str:
-        return run_step([tool("mvn"), "-q", "-B", *words], directory, TXNSIM=str(workspace.txnsim))
+    def maven(*arguments: str, directory: Path) -> str:
+        return run_step(
+            [tool("mvn"), "-q", "-B", *arguments], directory, TXNSIM=str(workspace.txnsim)
+        )
 
     def install(file_name: str) -> str:
         source = workspace.root / file_name
         shutil.copytree(REPOSITORY / "helpers" / file_name, source, ignore=_NEVER_COPIED)
         # Not installed into this machine's own repository: the last step must find it in ours.
-        words = ("-DskipTests", "-Dmaven.install.skip=true")
-        where = f"-DaltDeploymentRepository=here::file://{repository}"
-        maven(*words, where, "deploy", directory=source)
+        options = ("-DskipTests", "-Dmaven.install.skip=true")
+        repository_option = f"-DaltDeploymentRepository=here::file://{repository}"
+        maven(*options, repository_option, "deploy", directory=source)
         jars = sorted(path.name for path in repository.rglob("*.jar"))
         return ", ".join(jars)
 

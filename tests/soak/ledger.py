@@ -163,10 +163,10 @@ def differences(source: SoakLedger, copy: SoakLedger) -> list[str]:
                 for read_counts in (source_counts, copy_counts)
             ]
             if counts[0] != counts[1] and len(lines) < SHOWN:
-                where = (
+                record_label = (
                     f"{producer}/{read_count_index // RECORDS_MAX}/{read_count_index % RECORDS_MAX}"
                 )
-                lines.append(f"{where}: read {counts[0]} times, its copy {counts[1]} times")
+                lines.append(f"{record_label}: read {counts[0]} times, its copy {counts[1]} times")
     return lines
 
 

@@ -75,7 +75,7 @@ def _transaction(
     producer: Any, work: ProducerWork, name: str, number: int
 ) -> tuple[TransactionOutcome, bool]:
     """Play one transaction. Returns its outcome, and whether the producer can go on."""
-    lost: list[Any] = []
+    delivery_errors: list[Any] = []
     try:
         producer.begin_transaction()
         for partition, value in work.records(name, number):
@@ -83,12 +83,14 @@ def _transaction(
                 work.topic,
                 value,
                 partition=partition,
-                on_delivery=lambda error, _: lost.append(error) if error is not None else None,
+                on_delivery=lambda error, _: (
+                    delivery_errors.append(error) if error is not None else None
+                ),
             )
         producer.flush()
     except KafkaException:
         return TransactionOutcome.ABORTED, abort(producer)
-    if lost or number % ABORT_EVERY == ABORT_EVERY - 1:
+    if delivery_errors or number % ABORT_EVERY == ABORT_EVERY - 1:
         return TransactionOutcome.ABORTED, abort(producer)
     return commit(producer)
 

@@ -179,8 +179,11 @@ class SoakReader(ManagedResource):
                     delete_up_to = min(self._positions.get(key, 0), self._copied.get(key, 1 << 62))
                     if delete_up_to > 0 and led.leader > 0:
                         topics = by_leader.setdefault(led.leader, {})
-                        where = {"partition_index": led.partition, "offset": delete_up_to}
-                        topics.setdefault(led.topic, []).append(where)
+                        partition_deletion = {
+                            "partition_index": led.partition,
+                            "offset": delete_up_to,
+                        }
+                        topics.setdefault(led.topic, []).append(partition_deletion)
                 for leader, topics in by_leader.items():
                     self._delete_at(leader, topics)
             except (OSError, ControlError):
@@ -188,7 +191,8 @@ class SoakReader(ManagedResource):
 
     def _delete_at(self, leader: int, topics: Mapping[str, list[dict[str, int]]]) -> None:
         topic_values = [
-            {"name": topic_name, "partitions": where} for topic_name, where in topics.items()
+            {"name": topic_name, "partitions": partitions}
+            for topic_name, partitions in topics.items()
         ]
         with RawConnection(self._addresses[leader - 1], client_id="soak-janitor") as connection:
             answer = connection.ask(

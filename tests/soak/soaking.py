@@ -108,8 +108,8 @@ class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        wrong = self.judgement.wrong_count or self.chain_differences or self.grown
-        return not (wrong or self.logged_errors or self.failures)
+        complaint = self.judgement.wrong_count or self.chain_differences or self.grown
+        return not (complaint or self.logged_errors or self.failures)
 
 
 class Program:
@@ -313,10 +313,12 @@ class Soak(ManagedResource):
             held_mib = max((moment.held_mib for moment in self._samples), default=0.0)
             self._samples.append(sample(server.pid, counts, passed_s, held_mib))
             self._see_to_chain()
-            ended = [program.name for program in self._everybody() if not program.is_running()]
-            ended += [program.failure for program in self._everybody() if program.failure]
-            if ended or trouble.failure is not None or reader.failures:
-                self._failures += [f"{name} ended before its time" for name in ended]
+            ended_programs = [
+                program.name for program in self._everybody() if not program.is_running()
+            ]
+            ended_programs += [program.failure for program in self._everybody() if program.failure]
+            if ended_programs or trouble.failure is not None or reader.failures:
+                self._failures += [f"{name} ended before its time" for name in ended_programs]
                 return
             if passed_s - searched_s >= SEARCH_EVERY_S:
                 searched_s = passed_s

@@ -57,12 +57,12 @@ class VirtualSoak:
     """One seed."""
 
     def __init__(
-        self, cluster: VirtualCluster, *, troubles: int = TROUBLES, members: int = 0
+        self, cluster: VirtualCluster, *, trouble_count: int = TROUBLES, members: int = 0
     ) -> None:
         self._cluster = cluster
         self.crowd = Crowd(cluster, count=members, topic=TOPIC, partitions=PARTITIONS)
         self._members = members
-        self._troubles = troubles
+        self._troubles = trouble_count
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
         self.ended: Counter[str] = Counter()
@@ -112,11 +112,11 @@ class VirtualSoak:
         await asyncio.sleep(random.uniform(0, REST_S))
         producer.begin()
         try:
-            sent = [
+            send_futures = [
                 producer.send(TOPIC, index, b"x" * 50)
                 for index in random.sample(range(PARTITIONS), random.randint(1, 3))
             ]
-            await asyncio.gather(*sent)
+            await asyncio.gather(*send_futures)
             if random.random() < 0.1:
                 await producer.abort()
                 self.ended["aborted"] += 1
@@ -228,7 +228,7 @@ def play_seed(
     seed: int,
     *,
     transaction_version: int = 2,
-    troubles: int = TROUBLES,
+    trouble_count: int = TROUBLES,
     members: int = 0,
     trace: Path | None = None,
 ) -> VirtualSoak:
@@ -243,7 +243,7 @@ def play_seed(
     """
 
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
-        virtual_soak = VirtualSoak(cluster, troubles=troubles, members=members)
+        virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, members=members)
         await virtual_soak.run()
         if trace is not None:
             with trace.open("wb") as file:
@@ -276,16 +276,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         soak = play_seed(
             seed, transaction_version=options.level, members=options.members, trace=options.trace
         )
-        wrong = (*soak.open, *soak.astray)
-        failed_seeds += bool(wrong)
-        ended = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items()))
-        print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)
+        wrong_transactions = (*soak.open, *soak.astray)
+        failed_seeds += bool(wrong_transactions)
+        outcome_counts = ", ".join(
+            f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items())
+        )
+        print(f"seed {seed}: {outcome_counts}; {time.monotonic() - begun_s:.0f} s", flush=True)
         if options.members:
             heartbeats = ", ".join(
                 f"{count:,} {answer}" for answer, count in soak.crowd.answer_counts.most_common()
             )
             print(f"    heartbeats: {heartbeats}", flush=True)
-        for line in (*soak.last_acts, *wrong) if wrong else ():
+        for line in (*soak.last_acts, *wrong_transactions) if wrong_transactions else ():
             print(f"    {line[:400]}", flush=True)
     seeds = seed - int(first_seed) + 1
     print(f"{failed_seeds} of {seeds} seeds ended with an open transaction or an uneven group")

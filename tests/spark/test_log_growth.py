@@ -93,9 +93,9 @@ def test_a_growing_log_gives_each_row_once(growing: GrowingDir, name: str) -> No
     assert step
     for _ in range(4):
         growing.grow()
-        more = query.step()
-        assert more, "each growth has rows of every log"
-        step += more
+        has_more = query.step()
+        assert has_more, "each growth has rows of every log"
+        step += has_more
     assert query.step() == []
     assert count_rows(step) == count_rows(table(growing.path, name, options=options))
 
@@ -382,10 +382,10 @@ def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_end
     start = query.offset
     rows = query.step()
     logs = logs_of(growing.path / ORDERS_FOLDER)
-    new = sum(log.stat().st_size for log in logs) - bytes_before
+    new_bytes = sum(log.stat().st_size for log in logs) - bytes_before
     index_bytes = 600  # an entry per 300 bytes and a batch
     assert rows
-    assert 0 < sum(computed) <= new + index_bytes < logs[-1].stat().st_size
+    assert 0 < sum(computed) <= new_bytes + index_bytes < logs[-1].stat().st_size
     (first_end,) = start["ends"].values()
     column = {"batches": "base_offset", "endings": "marker_offset", "records": "offset"}[name]
     all_rows = table(growing.path, name, options={"topics": "orders"})

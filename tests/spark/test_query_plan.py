@@ -66,5 +66,5 @@ def test_streams_are_counted_by_their_places(connection: Any) -> None:
     connection.register("stream", pa.RecordBatchReader.from_batches(schema, iter([])))
     assert scans_of_streams(connection, "SELECT topic FROM stream") == 1
     assert scans_of_streams(connection, "SELECT topic FROM log") == 0
-    twice = "SELECT * FROM stream AS a JOIN stream AS b USING (topic)"
-    assert scans_of_streams(connection, twice) == 2
+    self_join = "SELECT * FROM stream AS a JOIN stream AS b USING (topic)"
+    assert scans_of_streams(connection, self_join) == 2

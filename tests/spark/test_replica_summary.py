@@ -77,9 +77,9 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
     driver.txn(5)
     driver.append(plain(3))
     write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    *older, (offset, _) = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    *older_logs, (offset, _) = names.Suffix.LOG.files_in(tmp_path / "t-0")
     assert offset > 4
-    for _, path in older:
+    for _, path in older_logs:
         path.unlink()
     assert [
         transaction.first_offset for transaction in summary(tmp_path / "t-0").open_transactions

@@ -324,9 +324,9 @@ def test_tasks_are_filled_in_order(sizes: list[int], tasks: list[tuple[int, ...]
 
 
 def test_neighbours_that_go_together_are_not_parted() -> None:
-    words = ["aa", "ab", "ba", "bb"]
+    texts = ["aa", "ab", "ba", "bb"]
     tasks = group_in_tasks(
-        words, 3, size_of=len, stay_together=lambda word, next_word: word[0] == next_word[0]
+        texts, 3, size_of=len, stay_together=lambda text, next_word: text[0] == next_word[0]
     )
     assert tasks == [("aa", "ab"), ("ba", "bb")]
 

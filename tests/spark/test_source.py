@@ -121,15 +121,18 @@ def test_the_smallest_segments_cost_their_opening() -> None:
 
 
 def test_no_core_is_without_work() -> None:
-    large = 120 << 20
-    assert tasks_of(segments_of_sizes(*[large] * 8), "fragments", parallelism=1) == [
-        [large] * 4,
-        [large] * 4,
+    large_bytes = 120 << 20
+    assert tasks_of(segments_of_sizes(*[large_bytes] * 8), "fragments", parallelism=1) == [
+        [large_bytes] * 4,
+        [large_bytes] * 4,
     ]
-    assert tasks_of(segments_of_sizes(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
-    small = 1 << 10
-    few = tasks_of(segments_of_sizes(*[small] * 4), "fragments", parallelism=4)
-    assert few == [[small]] * 4, "an opening is the least that is worth a task"
+    assert (
+        tasks_of(segments_of_sizes(*[large_bytes] * 4), "fragments", parallelism=4)
+        == [[large_bytes]] * 4
+    )
+    small_bytes = 1 << 10
+    few = tasks_of(segments_of_sizes(*[small_bytes] * 4), "fragments", parallelism=4)
+    assert few == [[small_bytes]] * 4, "an opening is the least that is worth a task"
 
 
 def test_a_session_says_how_much_a_task_is() -> None:
@@ -152,21 +155,21 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), topic_partition)
     (path,) = logs_of(folder)
     write_dense_index(path)
-    small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
-    cut = msgspec.structs.replace(options(tmp_path, name), division=small)
+    small_division = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
+    cut_options = msgspec.structs.replace(options(tmp_path, name), division=small_division)
     parts = [
         segment
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for segment in share.segments
     ]
     assert len(parts) > 2
     rows = table(tmp_path, name)
     assert rows
-    job = TableJob(options=cut, columns=tuple(rows[0]))
+    job = TableJob(options=cut_options, columns=tuple(rows[0]))
     schema = TABLES[name].arrow(tuple(rows[0]))
     assert rows == [
         row
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ]
@@ -174,7 +177,7 @@ def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) 
     index.write_bytes(index.read_bytes()[::-1])
     assert [
         row
-        for share in shares_of(cut, RowScope(), FILES_OF_TABLE[name])
+        for share in shares_of(cut_options, RowScope(), FILES_OF_TABLE[name])
         for part in rows_of(share, job)
         for row in part.in_schema(schema).to_pylist()
     ] == rows, "a wrong index parts it otherwise, and loses nothing"
@@ -201,13 +204,13 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
 
     first_index = logs_of(folder)[0].with_suffix(".timeindex")
     good = first_index.read_bytes()
-    wrong = {
+    data_by_reason = {
         "none": b"",
         "torn": good[:-1],
         "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
         "before its first entry": good + bytes(12),
     }
-    for reason, data in wrong.items():
+    for reason, data in data_by_reason.items():
         first_index.write_bytes(data)
         assert plan_reads(greatest[0] + 1) == bases, reason
     first_index.unlink()
@@ -235,8 +238,8 @@ def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path
     assert plan_reads(NOW) == count, "a late record may lie anywhere"
     assert plan_reads(NOW, lateByMaxMs="1") == 1
     assert plan_reads(greatest[1], lateByMaxMs="1") == 3
-    late = str(greatest[2] - greatest[0])
-    assert plan_reads(greatest[0], lateByMaxMs=late) == 4
+    late_ms = str(greatest[2] - greatest[0])
+    assert plan_reads(greatest[0], lateByMaxMs=late_ms) == 4
     assert plan_reads(greatest[-1], lateByMaxMs="1") == count
 
 
@@ -422,14 +425,16 @@ def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "words"),
+    ("field", "expected_words"),
     [
         (StructField("offset", LongType()), "table batches has no column offset; it has log_dir"),
         (StructField("crc", IntegerType()), "column crc of table batches is bigint, not int"),
     ],
 )
-def test_a_schema_that_the_table_has_not_is_refused(field: StructField, words: str) -> None:
-    with pytest.raises(BadInputError, match=words):
+def test_a_schema_that_the_table_has_not_is_refused(
+    field: StructField, expected_words: str
+) -> None:
+    with pytest.raises(BadInputError, match=expected_words):
         columns_of("batches", StructType([field]))
 
 
@@ -534,7 +539,7 @@ def test_each_table_has_a_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"tabel": "records"}, "there is no option 'tabel'; did you mean table?"),
         ({"zzz": "1"}, f"there is no option 'zzz'; there are {', '.join(OPTION_NAMES)}"),
@@ -567,10 +572,10 @@ def test_each_table_has_a_cost() -> None:
         ({"maxBytesPerTrigger": "9", "maxFilesPerTrigger": "9"}, "give one of them"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
+def test_what_is_wrong_is_refused_by_name(options: dict[str, str], expected_words: str) -> None:
     with pytest.raises(BadInputError, match="format kafka_log") as refusal:
         options_of(**options)
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ class Api:
         if "timeout" in cls.__dataclass_fields__:
             # Without any time a request to the controller is refused.
             values.setdefault("timeout", TIMEOUT_MS)
-        sent = message_from(cls, values)
-        frame = codec.encode_request(api_key, version, 1, client_id, sent)[4:]
+        message = message_from(cls, values)
+        frame = codec.encode_request(api_key, version, 1, client_id, message)[4:]
         header = codec.read_request_header(frame)
         return Request(
             apis=SHIPPED,
@@ -187,7 +187,7 @@ def fetch(
     partition: int = 0,
     isolation: int = 0,
     max_wait_ms: int = 0,
-    **more: Any,
+    **more_fields: Any,
 ) -> dict[str, Any]:
     """Values of a Fetch request for one partition; ``more`` goes into the partition."""
     return {
@@ -204,7 +204,7 @@ def fetch(
                         "partition": partition,
                         "fetch_offset": offset,
                         "partition_max_bytes": 1 << 20,
-                        **more,
+                        **more_fields,
                     }
                 ],
             }

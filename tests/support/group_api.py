@@ -39,9 +39,9 @@ class GroupApi:
 
     # Classic members
 
-    async def join(self, member_id: str = "", *, version: int = 3, **more: Any) -> Any:
+    async def join(self, member_id: str = "", *, version: int = 3, **more_fields: Any) -> Any:
         """JoinGroup; before v4 a new member needs no second request."""
-        return await self.api.ask("JoinGroup", version, **join_values(member_id, **more))
+        return await self.api.ask("JoinGroup", version, **join_values(member_id, **more_fields))
 
     async def sync(
         self,
@@ -49,7 +49,7 @@ class GroupApi:
         assignments: dict[str, bytes] | None = None,
         *,
         version: int = 3,
-        **more: Any,
+        **more_fields: Any,
     ) -> Any:
         """SyncGroup."""
         values = {
@@ -64,9 +64,11 @@ class GroupApi:
                 for member_id, assignment in (assignments or {}).items()
             ],
         }
-        return await self.api.ask("SyncGroup", version, **{**values, **more})
+        return await self.api.ask("SyncGroup", version, **{**values, **more_fields})
 
-    async def heartbeat(self, member: ClassicMember, *, version: int = 4, **more: Any) -> ErrorCode:
+    async def heartbeat(
+        self, member: ClassicMember, *, version: int = 4, **more_fields: Any
+    ) -> ErrorCode:
         """Heartbeat; its error."""
         values = {
             "group_id": GROUP,
@@ -74,7 +76,7 @@ class GroupApi:
             "member_id": member.id,
             "group_instance_id": None,
         }
-        answer = await self.api.ask("Heartbeat", version, **{**values, **more})
+        answer = await self.api.ask("Heartbeat", version, **{**values, **more_fields})
         error: ErrorCode = answer.error_code
         return error
 
@@ -96,7 +98,7 @@ class GroupApi:
     # Members of the consumer protocol
 
     async def consume(
-        self, member_id: str, epoch: int = 0, *, version: int = 1, **more: Any
+        self, member_id: str, epoch: int = 0, *, version: int = 1, **more_fields: Any
     ) -> Any:
         """ConsumerGroupHeartbeat; with epoch 0 it joins and subscribes to ``orders``."""
         joining = {
@@ -116,26 +118,28 @@ class GroupApi:
             "server_assignor": None,
             "topic_partitions": None,
             **(joining if epoch == 0 else {}),
-            **more,
+            **more_fields,
         }
         return await self.api.ask("ConsumerGroupHeartbeat", version, **values)
 
     # Positions
 
-    async def commit(self, offset: int, *, version: int = 8, **more: Any) -> Any:
+    async def commit(self, offset: int, *, version: int = 8, **more_fields: Any) -> Any:
         """OffsetCommit of one position."""
         return await self.api.ask(
-            "OffsetCommit", version, **commit_values(self.api, offset, **more)
+            "OffsetCommit", version, **commit_values(self.api, offset, **more_fields)
         )
 
-    async def committed_offset(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
+    async def committed_offset(
+        self, *, version: int = 7, **more_fields: Any
+    ) -> tuple[int, ErrorCode]:
         """OffsetFetch of one position: (offset, error)."""
         values = {
             "group_id": GROUP,
             "topics": [{"name": "orders", "partition_indexes": [0]}],
             "require_stable": False,
         }
-        answer = await self.api.ask("OffsetFetch", version, **{**values, **more})
+        answer = await self.api.ask("OffsetFetch", version, **{**values, **more_fields})
         partition = answer.topics[0].partitions[0]
         return partition.committed_offset, partition.error_code
 
@@ -158,7 +162,7 @@ class GroupApi:
         raise AssertionError(f"the group stays {await self.state()}")
 
 
-def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
+def join_values(member_id: str = "", **more_fields: Any) -> dict[str, Any]:
     """Values of a JoinGroup."""
     values = {
         "group_id": GROUP,
@@ -169,7 +173,7 @@ def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
     }
-    return {**values, **more}
+    return {**values, **more_fields}
 
 
 def commit_values(
@@ -179,7 +183,7 @@ def commit_values(
     name: str = "orders",
     partition: int = 0,
     metadata: str | None = "",
-    **more: Any,
+    **more_fields: Any,
 ) -> dict[str, Any]:
     """Values of an OffsetCommit or TxnOffsetCommit of one position."""
     topic = api.broker.image.topics.get(name)
@@ -192,7 +196,7 @@ def commit_values(
     values: dict[str, Any] = {
         "group_id": GROUP,
         "generation_id_or_member_epoch": -1,
-        **({"generation_id": -1} if "transactional_id" in more else {"retention_time": -1}),
+        **({"generation_id": -1} if "transactional_id" in more_fields else {"retention_time": -1}),
         "member_id": "",
         "group_instance_id": None,
         "topics": [
@@ -203,7 +207,7 @@ def commit_values(
             }
         ],
     }
-    return {**values, **more}
+    return {**values, **more_fields}
 
 
 @asynccontextmanager

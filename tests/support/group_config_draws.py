@@ -90,8 +90,10 @@ class _GroupConfigDraw:
 
     def _of_group(self, group_config_name: str) -> str:
         default = GROUP_CONFIGS[group_config_name].default_text
-        words = _WORDS.get(group_config_name) or (_TRUTHS if default in ("true", "false") else ())
-        return self.random.choice(words) if words else self._near(default)
+        allowed_values = _WORDS.get(group_config_name) or (
+            _TRUTHS if default in ("true", "false") else ()
+        )
+        return self.random.choice(allowed_values) if allowed_values else self._near(default)
 
     def _near(self, default: str) -> str:
         random = self.random

@@ -104,8 +104,8 @@ def answering(*answers: bytes) -> Serve:
 
     def serve(connection: socket.socket, _port: int) -> None:
         request = b""
-        while b"\r\n\r\n" not in request and (piece := connection.recv(1 << 16)):
-            request += piece
+        while b"\r\n\r\n" not in request and (chunk := connection.recv(1 << 16)):
+            request += chunk
         connection.sendall(unsent.pop(0) if len(unsent) > 1 else unsent[0])
 
     return serve
@@ -179,10 +179,10 @@ def _requests(connection: socket.socket) -> Iterator[tuple[int, int, int]]:
 def _exactly(connection: socket.socket, size: int) -> bytes:
     received = bytearray()
     while len(received) < size:
-        piece = connection.recv(size - len(received))
-        if not piece:
+        chunk = connection.recv(size - len(received))
+        if not chunk:
             raise EOFError
-        received += piece
+        received += chunk
     return bytes(received)
 
 

@@ -48,8 +48,8 @@ def tell_once(
             result = run_in_virtual_time(scenario_run, seed=seed, trace_level=trace_level)
         return StoryOutcome(result=result, differences=differences)
 
-    played = f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take}"
-    name = f"{played} {trace_level.name} {seed}"
+    run_name = f"{scenario_run.scenario.name} {scenario_run.run} {scenario_run.take}"
+    name = f"{run_name} {trace_level.name} {seed}"
     return make_once(name, tell)
 
 

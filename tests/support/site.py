@@ -40,8 +40,10 @@ def built_site() -> Path:
 
 
 def _parts() -> Path:
-    named = digest_of([Path(building.__file__).with_name("parts.toml")])
-    return make_once(CACHE / f"site-parts-{named}", building.fetch, lock=CACHE / "site-parts.lock")
+    parts_digest = digest_of([Path(building.__file__).with_name("parts.toml")])
+    return make_once(
+        CACHE / f"site-parts-{parts_digest}", building.fetch, lock=CACHE / "site-parts.lock"
+    )
 
 
 def run_python_in_site(site: Path, folder: Path, program: str, inputs: object) -> Any:

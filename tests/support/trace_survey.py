@@ -181,8 +181,8 @@ def _name(event: Event) -> str:
     if not event.k.startswith("msg."):
         return event.k
     direction = "answer" if data(event).get("response") else "request"
-    side = str(data(event).get("peer", "")).partition("/")[0]
-    return f"{event.k} {direction} {side}"
+    peer = str(data(event).get("peer", "")).partition("/")[0]
+    return f"{event.k} {direction} {peer}"
 
 
 def _counts(counts: Counter[str]) -> list[str]:

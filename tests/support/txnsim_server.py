@@ -182,11 +182,11 @@ class TxnsimServer(ManagedResource):
             TxnsimServerError: It was not printed in time.
         """
         begun_s = time.monotonic()
-        while text not in (printed := self.log_tail()):
+        while text not in (output := self.log_tail()):
             if self._has_taken(_START_TIMEOUT_S, begun_s):
-                raise TxnsimServerError(f"txnsim serve did not print {text!r}, but:\n{printed}")
+                raise TxnsimServerError(f"txnsim serve did not print {text!r}, but:\n{output}")
             time.sleep(_POLL_S)
-        return printed
+        return output
 
     def _await(self, ready_file: Path) -> None:
         begun_s = time.monotonic()

@@ -157,8 +157,8 @@ async def test_markers_on_other_topics_are_ignored(groups: GroupApi) -> None:
 
 def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:
     # Uuid.randomUuid draws again; a real broker has never given the first one to a member.
-    drawn = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
-    assert short_id(lambda: next(drawn)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    drawn_ids = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
+    assert short_id(lambda: next(drawn_ids)) == "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 # A coordinator's log on its broker; what both coordinators share.

@@ -350,8 +350,8 @@ async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
     task = start(leader, produce(part(P0), timeout_ms=50))
     await settle()
     leader.clock.pass_ms(50)
-    late = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
-    assert await task == {P0: late}, "where the record is"
+    timed_out_outcome = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
+    assert await task == {P0: timed_out_outcome}, "where the record is"
     assert leader.log().log_end_offset == 1
 
 

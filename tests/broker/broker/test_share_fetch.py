@@ -71,9 +71,9 @@ async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: Virt
 @within(run_cluster, brokers=1)
 async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> None:
     first_member = await member_of(cluster, 1)
-    second = second_member(first_member)
+    other_member = second_member(first_member)
     assert await first_member.get() == "0-0:1"
-    fetch_tasks = [first_member.start_get(wait=3_000), second.start_get(wait=3_000)]
+    fetch_tasks = [first_member.start_get(wait=3_000), other_member.start_get(wait=3_000)]
     await asyncio.sleep(1)
     await fill(first_member.api, 1)
     assert sorted([await fetch_task for fetch_task in fetch_tasks]) == ["", "1-1:1"]
@@ -144,9 +144,9 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 2)
-    second = second_member(member)
+    other_member = second_member(member)
     assert await member.get() == "0-1:1"
-    fetch_task = second.start_get()
+    fetch_task = other_member.start_get()
     await asyncio.sleep(1)
     cluster.advance(LOCK_MS - 1_500)
     await asyncio.sleep(0.1)
@@ -154,7 +154,7 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     cluster.advance(1_000)
     assert await fetch_task == "0-1:2"
     assert errors(await member.acknowledge("0-1:1")) == {0: "invalid_record_state"}
-    assert errors(await second.acknowledge("0-1:1")) == {0: "none"}
+    assert errors(await other_member.acknowledge("0-1:1")) == {0: "none"}
 
 
 @within(run_cluster, brokers=1)
@@ -192,14 +192,14 @@ async def test_a_closed_connection_gives_back_what_its_member_holds(
     cluster: VirtualCluster,
 ) -> None:
     member = await member_of(cluster, 1)
-    second = second_member(member)
+    other_member = second_member(member)
     assert await member.get() == "0-0:1"
-    assert await second.get(wait=0) == ""
+    assert await other_member.get(wait=0) == ""
     member.link.closed()
     await asyncio.sleep(0.1)
-    assert await second.get() == "0-0:2"
+    assert await other_member.get() == "0-0:2"
     assert len(shares_of(member)) == 1
-    second.link.closed()
+    other_member.link.closed()
     assert len(shares_of(member)) == 0
 
 

@@ -75,8 +75,8 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
     out, err = capsys.readouterr()
     assert err == "orders-0 has offsets 0 to 2: 2 instead of 17.\n"
     assert out.splitlines()[1].split() == ["orders-0", "2"]
-    for where, offset in (("--to-earliest", 0), ("--to-latest", 2)):
-        assert run(server, *reset, where, "--json") == 0
+    for target_option, offset in (("--to-earliest", 0), ("--to-latest", 2)):
+        assert run(server, *reset, target_option, "--json") == 0
         altered_offsets = json.loads(capsys.readouterr().out)
         assert altered_offsets == [
             {"partition": {"topic": "orders", "partition": 0}, "offset": offset}

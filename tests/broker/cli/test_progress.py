@@ -13,9 +13,9 @@ def test_a_file_gets_a_line_for_each_tenth_of_the_work(capsys: pytest.CaptureFix
     for seeds_done in range(1, 480):
         progress.advance(seeds_done, f"seed {seeds_done}", f"{seeds_done // 100} found")
     progress.end()
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    lines = printed.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = output.err.splitlines()
     assert len(lines) == LINES
     assert lines[0] == "48 of 479 seeds, 0 found"
     assert lines[-1] == "479 of 479 seeds, 4 found"

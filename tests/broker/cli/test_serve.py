@@ -369,19 +369,19 @@ def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
     everywhere = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
     with TxnsimServer(brokers=1, arguments=everywhere) as server:
         token = server.ready["token"]
-        printed = server.wait_for_output("SIGTERM to the process")
-        assert f"its token       {token}  (Authorization: Bearer TOKEN)" in printed
-        assert printed.count(token) == 1
+        output = server.wait_for_output("SIGTERM to the process")
+        assert f"its token       {token}  (Authorization: Bearer TOKEN)" in output
+        assert output.count(token) == 1
     monkeypatch.setenv("TXNSIM_TOKEN", "a-secret-of-the-environment")
     with TxnsimServer(brokers=1, arguments=("--http", "0", "--log-level", "debug")) as server:
         assert server.ready["token"] == "a-secret-of-the-environment"
         url = f"{server.http}/api/v1/clock"
         assert httpx.get(url, timeout=SLOW_S).status_code == 401
-        named = {"Authorization": "Bearer a-secret-of-the-environment"}
-        assert httpx.get(url, headers=named, timeout=SLOW_S).status_code == 200
-        printed = server.wait_for_output("SIGTERM to the process")
-        assert "its token       that of TXNSIM_TOKEN" in printed
-        assert "a-secret-of-the-environment" not in printed
+        headers = {"Authorization": "Bearer a-secret-of-the-environment"}
+        assert httpx.get(url, headers=headers, timeout=SLOW_S).status_code == 200
+        output = server.wait_for_output("SIGTERM to the process")
+        assert "its token       that of TXNSIM_TOKEN" in output
+        assert "a-secret-of-the-environment" not in output
 
 
 def test_a_missing_folder_of_the_ready_file_is_told_as_such(
@@ -427,12 +427,12 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
-        printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")
-        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.4" in printed
-        assert ", transaction.version 1\n" in printed
-        assert f"bootstrap.servers={server.bootstrap}" in printed
-        assert "control port" not in printed
-        assert "KIP text" not in printed
+        output = server.wait_for_output(f"SIGTERM to the process {server.pid}")
+        assert f"txnsim {version('txnsim')}: 1 broker up as Apache Kafka 4.4" in output
+        assert ", transaction.version 1\n" in output
+        assert f"bootstrap.servers={server.bootstrap}" in output
+        assert "control port" not in output
+        assert "KIP text" not in output
 
 
 @pytest.mark.slow
@@ -441,20 +441,22 @@ async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
     with TxnsimServer(brokers=1, arguments=arguments) as server:
         async with Cluster(server.bootstrap) as cluster:
             await Admin(cluster).describe_cluster()
-        printed = server.wait_for_output('"event": "connection.closed"')
+        output = server.wait_for_output('"event": "connection.closed"')
     lines = [
         json.loads(printed_line)
-        for printed_line in printed.splitlines()
+        for printed_line in output.splitlines()
         if printed_line.startswith("{")
     ]
-    (answered,) = (
+    (answer_event,) = (
         line
         for line in lines
         if line["event"] == "request.answered" and line["api"] == "DescribeCluster"
     )
-    assert answered["level"] == "debug"
-    assert answered["logger"] == "txnsim.request"
-    assert {"broker", "connection", "client_id", "correlation_id", "version", "ms"} <= set(answered)
+    assert answer_event["level"] == "debug"
+    assert answer_event["logger"] == "txnsim.request"
+    assert {"broker", "connection", "client_id", "correlation_id", "version", "ms"} <= set(
+        answer_event
+    )
 
 
 @pytest.mark.slow
@@ -463,8 +465,8 @@ def test_the_banner_tells_of_the_second_listener_and_who_fails_there() -> None:
         listeners = server.ready["kip_text_bootstrap"].split(",")
         assert len(listeners) == 2
         assert not set(listeners) & set(server.bootstrap.split(","))
-        printed = server.wait_for_output(STOCK_CLIENTS_FAIL)  # it comes behind the ready file
-        assert f"KIP text          {','.join(listeners)}" in printed
+        output = server.wait_for_output(STOCK_CLIENTS_FAIL)  # it comes behind the ready file
+        assert f"KIP text          {','.join(listeners)}" in output
 
 
 @pytest.mark.slow
@@ -489,15 +491,15 @@ sys.exit(main(["serve", "--port", "0", "--http", "0"]))
 
 @pytest.mark.slow
 def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
-    ended = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", WITHOUT_STARLETTE],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ended.returncode == 2
+    assert finished_process.returncode == 2
     assert (
-        ended.stderr
+        finished_process.stderr
         == f"txnsim: the control port needs starlette: {MissingExtraError.pip_line('http')}\n"
     )
 

@@ -91,8 +91,8 @@ class FakeBroker:
     @property
     def keys(self) -> list[int]:
         """API keys of the requests it got, without ApiVersions and Metadata."""
-        quiet = (ClientApi.API_VERSIONS, ClientApi.METADATA)
-        return [request.api_key for request in self.asked if request.api_key not in quiet]
+        quiet_apis = (ClientApi.API_VERSIONS, ClientApi.METADATA)
+        return [request.api_key for request in self.asked if request.api_key not in quiet_apis]
 
     def of(self, api: ClientApi) -> list[Asked]:
         """The requests of one API."""

@@ -172,11 +172,11 @@ async def test_a_brokers_own_configuration_goes_to_that_broker(
     )
     outcomes = await admin.incremental_alter_configs(changes)
     assert outcomes == {(4, "1"): None, (4, ""): None, (2, "t"): None}
-    sent = [
+    asked_resources = [
         [row.resource_name for row in request.message.resources]
         for request in broker.of(ClientApi.INCREMENTAL_ALTER_CONFIGS)
     ]
-    assert sent == [["1"], ["", "t"]]
+    assert asked_resources == [["1"], ["", "t"]]
 
 
 async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> None:

@@ -110,9 +110,9 @@ async def test_a_session_is_renewed_before_it_ends_and_requests_wait() -> None:
     async with broker(authenticate=authenticate) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        first_answer, second = connection.send(END), connection.send(END)
+        first_answer, second_answer = connection.send(END), connection.send(END)
         await first_answer
-        await second
+        await second_answer
         assert fake.keys == [
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),
             *(ClientApi.SASL_HANDSHAKE, ClientApi.SASL_AUTHENTICATE),

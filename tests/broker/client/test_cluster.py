@@ -111,8 +111,10 @@ async def test_connections_are_shared_and_reopened() -> None:
         FakeBroker({ClientApi.END_TXN: end_answer()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
-        connection, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
-        assert connection is second
+        connection, second_connection = await asyncio.gather(
+            cluster.connection(1), cluster.connection(1)
+        )
+        assert connection is second_connection
         assert await cluster.connection(1, lane="other") is not connection
         broker.cut()
         await connection.wait_closed()
@@ -414,9 +416,9 @@ def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
     session = in_transaction(2)
     fenced = ClientError("fenced", error=ErrorCode.producer_fenced)
     assert isinstance(session.fatal(fenced), FatalError)
-    later = session.abortable(ClientError("later"))
-    assert isinstance(later, FatalError)
-    assert str(later) == "fenced"
+    later_error = session.abortable(ClientError("later"))
+    assert isinstance(later_error, FatalError)
+    assert str(later_error) == "fenced"
     assert str(session.fatal(ClientError("again"))) == "fenced"
     for refused in (session.begin, lambda: session.touch(P0), session.raise_error):
         with pytest.raises(FatalError, match="fenced"):
@@ -453,9 +455,9 @@ async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settl
 
         def refuse(request: Asked) -> Any:
             # As a broker does: version 0, its own range inside (KIP-511).
-            old = Asked(18, 0, None)
+            old_request = Asked(18, 0, None)
             row = {"api_key": 18, "max_version": highest}
-            return old.answer(error_code=35, api_keys=(row,))
+            return old_request.answer(error_code=35, api_keys=(row,))
 
         broker.handlers[ClientApi.API_VERSIONS] = in_turn(refuse, broker.api_versions)
         connection = await connect(broker)
@@ -485,8 +487,8 @@ async def test_answers_are_matched_by_correlation_id() -> None:
     answer = end_answer(0, epoch=9)
     async with FakeBroker({ClientApi.END_TXN: in_turn(lambda _: SILENCE, answer)}) as broker:
         connection = await connect(broker)
-        swallowed, answered = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
-        assert (await answered).producer_epoch == 9
+        swallowed, answered_end = connection.send(CONNECTION_END), connection.send(CONNECTION_END)
+        assert (await answered_end).producer_epoch == 9
         assert not swallowed.done()
         connection.close()
         with pytest.raises(ConnectionLostError, match="closed by us"):
@@ -502,14 +504,16 @@ async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind(
         first_answer = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
         )
-        second = connection.send(
+        second_answer = connection.send(
             VersionedRequest(api=ClientApi.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
         )
-        with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
+        with pytest.raises(
+            RequestTimeoutError, match="did not answer EndTxn in time"
+        ) as timeout_info:
             await first_answer
-        assert late.value.error == ErrorCode.request_timed_out
+        assert timeout_info.value.error == ErrorCode.request_timed_out
         with pytest.raises(ConnectionLostError, match="was left"):
-            await second
+            await second_answer
         assert not connection.is_usable
         await connection.wait_closed()
 
@@ -617,14 +621,16 @@ def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
 
 def test_leader_epochs_never_go_back() -> None:
     merged = merge(view(topic(5, 5)), view(topic(4, 6, leader=2)))
-    found = merged.topic("t")
-    assert found is not None
-    assert [(p.leader_id, p.leader_epoch) for p in found.partitions] == [(1, 5), (2, 6)]
+    merged_topic = merged.topic("t")
+    assert merged_topic is not None
+    assert [(p.leader_id, p.leader_epoch) for p in merged_topic.partitions] == [(1, 5), (2, 6)]
 
 
 def test_a_recreated_topic_begins_anew() -> None:
-    fresh = topic(0, leader=2, topic_id=UUID(int=2))
-    assert merge(view(topic(5, topic_id=UUID(int=1))), view(fresh)).topics == (fresh,)
+    recreated_topic = topic(0, leader=2, topic_id=UUID(int=2))
+    assert merge(view(topic(5, topic_id=UUID(int=1))), view(recreated_topic)).topics == (
+        recreated_topic,
+    )
 
 
 def test_an_error_replaces_what_was_known() -> None:
@@ -634,9 +640,9 @@ def test_an_error_replaces_what_was_known() -> None:
 
 def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
     merged = merge(view(topic(5)), view(topic(-1, 0, leader=3)))
-    found = merged.topic("t")
-    assert found is not None
-    assert [p.leader_id for p in found.partitions] == [3, 3]
+    merged_topic = merged.topic("t")
+    assert merged_topic is not None
+    assert [p.leader_id for p in merged_topic.partitions] == [3, 3]
 
 
 def test_answers_of_all_versions_are_read() -> None:

@@ -105,11 +105,11 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
     broker: FakeBroker, consumer: Consumer
 ) -> None:
     await consumer.assign({T0: 0})
-    sent = asyncio.Event()
+    sent_event = asyncio.Event()
 
     def seek(request: Asked) -> Any:
         consumer.seek(T0, 7)
-        sent.set()
+        sent_event.set()
         return fetch_answer(0, b"old")(request)
 
     broker.handlers[ClientApi.FETCH] = in_turn(seek, fetch_answer(0, b"new", offset=7))

@@ -144,16 +144,16 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
         follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
-        near, far = NearReplicas(RACKS[follower - 1]), NearReplicas(RACKS[leader - 1])
+        near_replicas, far = NearReplicas(RACKS[follower - 1]), NearReplicas(RACKS[leader - 1])
         async with cluster.client() as client:
-            for reader in (near, far):
+            for reader in (near_replicas, far):
                 assert reader.of(PARTITION) == NO_REPLICA
-            at_follower = await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
-            assert at_follower.follower_id == near.of(PARTITION) == follower
+            at_follower = await fetch(client, "orders", 0, 0, near=near_replicas, max_wait_ms=0)
+            assert at_follower.follower_id == near_replicas.of(PARTITION) == follower
             at_leader = await fetch(client, "orders", 0, 0, near=far, max_wait_ms=0)
             assert at_leader.follower_id == far.of(PARTITION) == NO_REPLICA
             await asyncio.sleep(PREFERENCE_MS / 1_000)
-            assert near.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
+            assert near_replicas.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
             with pytest.raises(ClientError) as refusal:
                 await fetch(client, "orders", 0, 99, near=far, max_wait_ms=0)
             assert refusal.value.error is ErrorCode.offset_out_of_range
@@ -165,11 +165,14 @@ def test_a_follower_that_can_not_answer_is_left_for_the_leader() -> None:
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
         follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
-        near = NearReplicas(RACKS[follower - 1])
+        near_replicas = NearReplicas(RACKS[follower - 1])
         async with cluster.client() as client:
-            await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
+            await fetch(client, "orders", 0, 0, near=near_replicas, max_wait_ms=0)
             await cluster.sim.kill_broker(BrokerId(follower))
-            fetch_result = await fetch(client, "orders", 0, 0, near=near, max_wait_ms=0)
-            assert (fetch_result.follower_id, near.of(PARTITION)) == (NO_REPLICA, NO_REPLICA)
+            fetch_result = await fetch(client, "orders", 0, 0, near=near_replicas, max_wait_ms=0)
+            assert (fetch_result.follower_id, near_replicas.of(PARTITION)) == (
+                NO_REPLICA,
+                NO_REPLICA,
+            )
 
     run_in_racks(story)

@@ -141,9 +141,11 @@ async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
 
 
 async def test_a_version_that_does_not_fit_is_final(cluster: Cluster) -> None:
-    old = NotSupportedError("too old")
-    assert await Script([KeyLookup(mapped={"a": 1})], [old]).run(cluster, "a") == {"a": old}
-    assert await Script([old], []).run(cluster, "a") == {"a": old}
+    version_error = NotSupportedError("too old")
+    assert await Script([KeyLookup(mapped={"a": 1})], [version_error]).run(cluster, "a") == {
+        "a": version_error
+    }
+    assert await Script([version_error], []).run(cluster, "a") == {"a": version_error}
 
 
 async def test_a_bug_of_ours_is_not_hidden(cluster: Cluster) -> None:
@@ -187,7 +189,7 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "expected_reason"),
     [
         (29, "due to topic authorization failure"),
         (17, "due to invalid topic `t`"),
@@ -195,12 +197,12 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
     ],
 )
 async def test_refused_topics_are_reported_in_kafkas_words(
-    broker: FakeBroker, cluster: Cluster, error: int, words: str
+    broker: FakeBroker, cluster: Cluster, error: int, expected_reason: str
 ) -> None:
     broker.handlers[ClientApi.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
     lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
-    assert words in str(lookup.failed[partition])
+    assert expected_reason in str(lookup.failed[partition])
 
 
 @pytest.mark.parametrize(

@@ -132,38 +132,38 @@ def fields_by_json_name(message: Any, values: Line) -> dict[str, str]:
     return names_by_json_name
 
 
-def assert_same(value: Any, expected: Any, where: str) -> None:
+def assert_same(value: Any, expected: Any, field_path: str) -> None:
     match value:
         case timedelta():
-            assert duration_ms(value) == expected, where
+            assert duration_ms(value) == expected, field_path
         case datetime():
-            assert time_ms(value) == expected, where
+            assert time_ms(value) == expected, field_path
         case UUID():
-            assert value.bytes == base64.urlsafe_b64decode(expected + "=="), where
+            assert value.bytes == base64.urlsafe_b64decode(expected + "=="), field_path
         case bytes():
-            assert value == base64.b64decode(expected), where
+            assert value == base64.b64decode(expected), field_path
         case tuple():
-            assert len(value) == len(expected), where
+            assert len(value) == len(expected), field_path
             for index, (item, expected_item) in enumerate(zip(value, expected, strict=True)):
-                assert_same(item, expected_item, f"{where}[{index}]")
+                assert_same(item, expected_item, f"{field_path}[{index}]")
         case ErrorCode():
-            assert int(value) == expected, where
+            assert int(value) == expected, field_path
         case bool() | int() | float() | str():
-            assert (type(value), value) == (type(expected), expected), where
+            assert (type(value), value) == (type(expected), expected), field_path
         case None:
             # kio has None for no time and no id, too.
-            assert expected in (None, -1, "AAAAAAAAAAAAAAAAAAAAAA"), where
+            assert expected in (None, -1, "AAAAAAAAAAAAAAAAAAAAAA"), field_path
         case _:
-            assert_message(value, expected, where)
+            assert_message(value, expected, field_path)
 
 
-def assert_message(message: Any, values: Line, where: str) -> None:
+def assert_message(message: Any, values: Line, field_path: str) -> None:
     names = fields_by_json_name(message, values)
     for json_name, field_name in names.items():
-        assert_same(getattr(message, field_name), values[json_name], f"{where}.{json_name}")
+        assert_same(getattr(message, field_name), values[json_name], f"{field_path}.{json_name}")
     for field in fields(message):
         if field.name not in names.values():
-            assert "tag" in field.metadata, f"{where}: no value for {field.name}"
+            assert "tag" in field.metadata, f"{field_path}: no value for {field.name}"
 
 
 @golden
@@ -182,10 +182,10 @@ def test_encodes_to_the_same_bytes(lines: list[Line]) -> None:
         frame = frame_of(line)
         if line["direction"] == "request":
             client_id = read_request_header(frame).client_id
-            written = encode_request(*api, CORRELATION_ID, client_id, message)
+            written_bytes = encode_request(*api, CORRELATION_ID, client_id, message)
         else:
-            written = frame_response(*api, CORRELATION_ID, body)
-        assert written == len(frame).to_bytes(4, "big") + frame, name_of(line)
+            written_bytes = frame_response(*api, CORRELATION_ID, body)
+        assert written_bytes == len(frame).to_bytes(4, "big") + frame, name_of(line)
 
 
 @golden
@@ -455,10 +455,10 @@ DAMAGES = st.lists(
 
 
 def damage(frame_bytes: bytes, damages: list[tuple[int, int]]) -> bytes:
-    changed = bytearray(frame_bytes)
+    changed_bytes = bytearray(frame_bytes)
     for position, value in damages:
-        changed[position % len(changed)] = value
-    return bytes(changed)
+        changed_bytes[position % len(changed_bytes)] = value
+    return bytes(changed_bytes)
 
 
 @pytest.mark.slow

@@ -341,16 +341,16 @@ super.users=User:admin
     path = write(tmp_path, "s.properties", text)
     config = load(path)
     assert config.security is None
-    front = f"{path}: without effect, because"
+    prefix = f"{path}: without effect, because"
     assert config.warnings == (
-        f"{front} no listener has a use for it: ssl.keystore.type, "
+        f"{prefix} no listener has a use for it: ssl.keystore.type, "
         "listener.name.plaintext.ssl.keystore.type, super.users",
-        f"{front} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
+        f"{prefix} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
         "listener.name.plaintext.plain.sasl.jaas.config",
-        f"{front} OpenSSL decides on that: listener.name.plaintext.ssl.provider",
-        f"{front} brokers and controller share one process; brokers are numbered from 1: "
+        f"{prefix} OpenSSL decides on that: listener.name.plaintext.ssl.provider",
+        f"{prefix} brokers and controller share one process; brokers are numbered from 1: "
         "listener.name.controller.ssl.keystore.type, inter.broker.listener.name",
-        f"{front} Kerberos is not spoken: sasl.kerberos.service.name",
+        f"{prefix} Kerberos is not spoken: sasl.kerberos.service.name",
     )
 
 
@@ -620,8 +620,8 @@ NO_YAML = (
 @pytest.mark.slow
 def test_the_same_is_read_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [path.read_text("utf-8") for path in sorted(SCENARIOS.glob("*.yaml"))]
-    cut = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
-    texts = [*stories[::2], *cut, *NO_YAML]
+    cut_texts = [text[: len(text) * part // 7] for text in stories[::9] for part in (2, 3, 5)]
+    texts = [*stories[::2], *cut_texts, *NO_YAML]
     assert stories
     assert yaml_bounds.HAS_LIBYAML
     compiled = [mapping_or_complaint(text) for text in texts]
@@ -692,8 +692,8 @@ def complaints(value: object) -> list[str]:
     with pytest.raises(ValidationError) as refusal:
         Outer.model_validate(value)
     return [
-        f"{'.'.join(map(str, value_path))}: {words}"
-        for value_path, words in problems_in(refusal.value, Outer)
+        f"{'.'.join(map(str, value_path))}: {reason}"
+        for value_path, reason in problems_in(refusal.value, Outer)
     ]
 
 

@@ -173,8 +173,12 @@ def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
     unclean = Settings(unclean_leader_election_enable=True)
     image_after = cancel(image_of(only_new), P0, unclean)
     assert isinstance(image_after, ClusterImage)
-    after = image_after.topics["orders"].partitions[0]
-    assert (after.leader, after.isr, after.replicas) == (1, (1,), (1,))
+    partition_after = image_after.topics["orders"].partitions[0]
+    assert (partition_after.leader, partition_after.isr, partition_after.replicas) == (
+        1,
+        (1,),
+        (1,),
+    )
 
 
 def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
@@ -332,11 +336,11 @@ def test_there_must_be_brokers_enough() -> None:
 
 
 def test_what_a_request_has_given_before_counts() -> None:
-    room = RECORDS_MAX - 5
+    records_before = RECORDS_MAX - 5
     assert isinstance(
-        grown_topic(IMAGE, "orders", partition_count=7, records_before=room), TopicImage
+        grown_topic(IMAGE, "orders", partition_count=7, records_before=records_before), TopicImage
     )
-    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=room)
+    rejection = grown_topic(IMAGE, "orders", partition_count=8, records_before=records_before)
     assert rejection == Rejection(error=E.unknown_server_error, reason="")
 
 
@@ -384,12 +388,12 @@ def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
     current: int, new_level: int, upgrade_type: int, allowed: bool
 ) -> None:
     update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=upgrade_type)
-    changed = update_features(at_level(current), (update,))
+    changed_image = update_features(at_level(current), (update,))
     if allowed:
-        assert isinstance(changed, ClusterImage)
-        assert changed.features[TRANSACTION_VERSION] == new_level
+        assert isinstance(changed_image, ClusterImage)
+        assert changed_image.features[TRANSACTION_VERSION] == new_level
     else:
-        assert error_of(changed) is ErrorCode.invalid_update_version
+        assert error_of(changed_image) is ErrorCode.invalid_update_version
 
 
 def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:

@@ -84,9 +84,11 @@ def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> Non
         (1, 2),
     ]
     assert [partition.leader for partition in first_topic.partitions] == [1, 2, 3, 1]
-    second = create(TopicToCreate(name="b", partitions=1), image=image.with_topic(first_topic))
-    assert isinstance(second, TopicImage)
-    assert second.partitions[0].leader == 2
+    second_topic = create(
+        TopicToCreate(name="b", partitions=1), image=image.with_topic(first_topic)
+    )
+    assert isinstance(second_topic, TopicImage)
+    assert second_topic.partitions[0].leader == 2
 
 
 def test_defaults_are_those_of_the_settings() -> None:
@@ -374,8 +376,8 @@ def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
     alter: Callable[..., dict[str, str] | Rejection], config_value: str
 ) -> None:
     """Kafka 4.3: DISALLOWED_CONFIG_VALUE_SIZE_ERROR, before any other rule is asked."""
-    changed = change("no.such", SET, config_value)
-    refusal = alter({}, (changed,), {})
+    config_change = change("no.such", SET, config_value)
+    refusal = alter({}, (config_change,), {})
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
     assert "maximum value size of 32767 bytes" in refusal.reason
@@ -385,8 +387,8 @@ def test_appends_do_not_grow_a_value_beyond_that() -> None:
     name = "leader.replication.throttled.replicas"
     configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
     appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
-    changed = change(name, APPEND, appended_value)
-    refusal = altered_topic_configs(configs_before, (changed,), TOPIC_CONFIGS)
+    config_change = change(name, APPEND, appended_value)
+    refusal = altered_topic_configs(configs_before, (config_change,), TOPIC_CONFIGS)
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_config
 
@@ -475,15 +477,15 @@ def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
 
 @pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
 def test_topics_of_one_request_know_each_other(tail: str) -> None:
-    first_topic, second, third = create_all(
+    first_topic, second_topic, third_topic = create_all(
         TopicToCreate(name=f"a.b{tail}"),
         TopicToCreate(name=f"a_b{tail}"),
         TopicToCreate(name=f"c{tail}"),
     )
     assert isinstance(first_topic, TopicImage)
-    assert isinstance(second, Rejection)
-    assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
-    assert isinstance(third, TopicImage)
+    assert isinstance(second_topic, Rejection)
+    assert second_topic.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
+    assert isinstance(third_topic, TopicImage)
 
 
 @pytest.mark.parametrize(

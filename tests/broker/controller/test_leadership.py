@@ -53,15 +53,19 @@ PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 def elect_for_p0(image: ClusterImage, election_type: ElectionType) -> PartitionImage:
     image_after = elect_leader(image, P0, election_type, DEFAULTS)
     assert isinstance(image_after, ClusterImage)
-    changed = image_after.partition(P0)
-    assert changed is not None
-    return changed
+    changed_partition = image_after.partition(P0)
+    assert changed_partition is not None
+    return changed_partition
 
 
 def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
-    changed = elect_for_p0(image_of(partition(2, epoch=4)), PREFERRED)
-    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 5, 5)
-    assert changed.isr == (1, 2, 3)
+    changed_partition = elect_for_p0(image_of(partition(2, epoch=4)), PREFERRED)
+    assert (
+        changed_partition.leader,
+        changed_partition.leader_epoch,
+        changed_partition.partition_epoch,
+    ) == (1, 5, 5)
+    assert changed_partition.isr == (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,11 @@ def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
 def test_an_unclean_election_takes_a_live_replica(
     leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
 ) -> None:
-    changed = elect_for_p0(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
-    assert (changed.leader, changed.isr) == expected
-    assert changed.leader_epoch == 5
+    changed_partition = elect_for_p0(
+        image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN
+    )
+    assert (changed_partition.leader, changed_partition.isr) == expected
+    assert changed_partition.leader_epoch == 5
 
 
 @pytest.mark.parametrize(
@@ -124,13 +130,18 @@ def leaders(image: ClusterImage) -> list[int]:
 
 
 def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
-    lost = partition(-1, isr=(), epoch=4)
+    leaderless_partition = partition(-1, isr=(), epoch=4)
     image = (
         cluster(broker(1, alive=False), broker(2), broker(3, alive=False))
         .with_topic(
-            topic("a", lost, partition(2), configs={"unclean.leader.election.enable": "true"})
+            topic(
+                "a",
+                leaderless_partition,
+                partition(2),
+                configs={"unclean.leader.election.enable": "true"},
+            )
         )
-        .with_topic(topic("b", lost))
+        .with_topic(topic("b", leaderless_partition))
         .with_topic(topic("c", partition(2)))
         .with_topic(
             topic(
@@ -559,9 +570,13 @@ def test_a_granted_change_answers_with_the_partition_as_it_is(known_epoch: int) 
     outcome = decide_alter_partition(
         image, command_of_isr_requests(isr_change(((1, 1), (2, known_epoch)))), DEFAULTS
     )
-    changed = outcome.image.topics["orders"].partitions[0]
-    assert (changed.isr, changed.leader_epoch, changed.partition_epoch) == ((1, 2), 5, 6)
-    assert not changed.is_recovering
+    changed_partition = outcome.image.topics["orders"].partitions[0]
+    assert (
+        changed_partition.isr,
+        changed_partition.leader_epoch,
+        changed_partition.partition_epoch,
+    ) == ((1, 2), 5, 6)
+    assert not changed_partition.is_recovering
     (answer,) = outcome.reply.partitions
     assert (answer.error, answer.isr, answer.leader) == (0, (1, 2), 1)
     assert (answer.leader_epoch, answer.partition_epoch) == (5, 6)
@@ -608,8 +623,12 @@ def test_a_leader_that_ends_its_reassignment_learns_that_it_leads_no_more() -> N
     )
     (answer,) = outcome.reply.partitions
     assert answer.error == E.new_leader_elected
-    changed = outcome.image.topics["orders"].partitions[0]
-    assert (changed.leader, changed.leader_epoch, changed.replicas) == (2, 6, (2, 3))
+    changed_partition = outcome.image.topics["orders"].partitions[0]
+    assert (
+        changed_partition.leader,
+        changed_partition.leader_epoch,
+        changed_partition.replicas,
+    ) == (2, 6, (2, 3))
 
 
 # Sessions of brokers, as BrokerHeartbeatManagerTest has them.

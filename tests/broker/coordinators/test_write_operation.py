@@ -200,9 +200,9 @@ async def test_a_large_write_is_decided_again_while_its_inputs_change(
     """The last decision has no breaks, so that a busy shard does not keep a write for ever."""
     shard = Shard()
     shard.changes = changes
-    written = await shard.write("r", elements=LARGE).run(paced(env))
+    write_result = await shard.write("r", elements=LARGE).run(paced(env))
     decisions = min(changes, DECISIONS_MAX) + 1
-    assert written == (Numbered(decisions, ("r",)), 1)
+    assert write_result == (Numbered(decisions, ("r",)), 1)
     in_slices = changes < DECISIONS_MAX
     assert shard.appended == [(f"prepared {decisions}",) if in_slices else ("r",)]
 

@@ -134,13 +134,13 @@ def test_a_slice_is_told_to_who_writes() -> None:
     assert Slice(bytes=10, every_ms=5).slices == Slices(size=10, every_ms=5)
 
 
-@pytest.mark.parametrize(("action", "value", "words"), WORDS)
+@pytest.mark.parametrize(("action", "value", "expected_text"), WORDS)
 def test_actions_are_read_written_and_said(
-    action: CrossingAction, value: dict[str, object], words: str
+    action: CrossingAction, value: dict[str, object], expected_text: str
 ) -> None:
     assert msgspec.to_builtins(action) == value
     assert msgspec.convert(value, CrossingAction) == action
-    assert str(action) == words
+    assert str(action) == expected_text
 
 
 def test_every_action_is_here() -> None:
@@ -223,12 +223,12 @@ CLUSTER_ACTIONS_WORDS: list[tuple[ClusterAction, str, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("action", "words", "ends_after_ms"), CLUSTER_ACTIONS_WORDS)
+@pytest.mark.parametrize(("action", "expected_text", "ends_after_ms"), CLUSTER_ACTIONS_WORDS)
 def test_actions_are_read_back_and_said(
-    action: ClusterAction, words: str, ends_after_ms: int | None
+    action: ClusterAction, expected_text: str, ends_after_ms: int | None
 ) -> None:
     assert msgspec.json.decode(msgspec.json.encode(action), type=ClusterAction) == action
-    assert str(action) == words
+    assert str(action) == expected_text
     assert action.ends_after_ms == ends_after_ms
 
 

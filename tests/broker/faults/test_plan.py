@@ -70,8 +70,10 @@ def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
         "correlation_id": 1,
         "client_instance_id": "ABEiM0RVZneImaq7zN3u_w",
     }
-    about = Subject(transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False)
-    return Crossing(**values | fields, subject=subject or about)
+    default_subject = Subject(
+        transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False
+    )
+    return Crossing(**values | fields, subject=subject or default_subject)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,11 @@ def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
     for carries_batches in (True, False):
         produce = crossing(api_key=0, carries_batches=carries_batches)
         assert matches(broken, produce) is carries_batches
-    twice = msgspec.structs.replace(rule(), action=Duplicate())
-    assert [matches(twice, crossing(is_copy=copy)) for copy in (False, True)] == [True, False]
+    duplicating_rule = msgspec.structs.replace(rule(), action=Duplicate())
+    assert [matches(duplicating_rule, crossing(is_copy=copy)) for copy in (False, True)] == [
+        True,
+        False,
+    ]
 
 
 def test_a_limit_of_likely_strikes_counts_those_that_struck() -> None:

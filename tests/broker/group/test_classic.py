@@ -160,13 +160,13 @@ def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> No
     first_join = driver.join(rebalance_ms=2 * DELAY_MS)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, DELAY_MS)
-    second = driver.join(rebalance_ms=2 * DELAY_MS)
+    second_join = driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.join_reply(first_join), driver.join_reply(second)
+    leader, follower = driver.join_reply(first_join), driver.join_reply(second_join)
     assert leader.generation == follower.generation == 1
     assert leader.leader == follower.leader == leader.member_id
     assert len(leader.members) == 3
@@ -231,17 +231,19 @@ def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     leader, follower = driver.stable(None, None)
     first_join = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    second = driver.join(leader)
-    assert driver.join_reply(first_join).generation == driver.join_reply(second).generation == 2
+    second_join = driver.join(leader)
+    assert (
+        driver.join_reply(first_join).generation == driver.join_reply(second_join).generation == 2
+    )
 
 
 def test_asking_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver = ClassicDriver()
     leader, _ = driver.stable(None, None)
     first_join = driver.join(leader)
-    second = driver.join(leader)
+    second_join = driver.join(leader)
     assert driver.answers[first_join] is None
-    assert second not in driver.answers
+    assert second_join not in driver.answers
 
 
 # Rebalance
@@ -325,8 +327,8 @@ def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     assert driver.sync_reply(early).assignment == b"f"
     assert driver.sync_reply(early).protocol == "range"
     assert driver.sync_reply(leading).assignment == b""
-    late = driver.sync(follower)
-    assert driver.sync_reply(late).assignment == b"f"
+    late_sync = driver.sync(follower)
+    assert driver.sync_reply(late_sync).assignment == b"f"
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -358,9 +360,9 @@ def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> No
     first_sync = driver.sync(follower)
     driver.sync(follower)
     assert driver.answers[first_sync] is None
-    second = max(driver.answers) + 1
+    second_join = max(driver.answers) + 1
     driver.leave((follower, None))
-    assert driver.answers.get(second) is None
+    assert driver.answers.get(second_join) is None
 
 
 @pytest.mark.parametrize(
@@ -559,11 +561,11 @@ def test_a_static_member_replaced_twice_leaves_the_first_write_without_effect() 
     driver = ClassicDriver()
     driver.stable(None, "i")
     first_join = driver.join(instance="i")
-    second = driver.join(instance="i")
+    second_join = driver.join(instance="i")
     assert driver.join_reply(first_join).error is E.fenced_instance_id
     driver.write()
     driver.write()
-    assert driver.join_reply(second).error is E.none
+    assert driver.join_reply(second_join).error is E.none
 
 
 def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
@@ -598,10 +600,10 @@ def test_a_static_member_replaced_while_others_wait() -> None:
     second_join = driver.join(instance="i")  # CompletingRebalance: begin anew
     assert driver.sync_reply(waiting_sync).error is E.fenced_instance_id
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    third = driver.join(instance="i")  # PreparingRebalance: the newest waits
+    third_join = driver.join(instance="i")  # PreparingRebalance: the newest waits
     assert driver.join_reply(second_join).error is E.fenced_instance_id
     driver.join(leader)
-    assert driver.join_reply(third).generation == 2
+    assert driver.join_reply(third_join).generation == 2
 
 
 def test_a_static_member_of_an_empty_group_is_a_bug() -> None:

@@ -71,8 +71,8 @@ def test_the_first_member_gets_everything_at_once() -> None:
 def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    second = driver.require_reply(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (3, ())
+    second_reply = driver.require_reply(driver.join("b", "t"))
+    assert (second_reply.member_epoch, second_reply.assignment) == (3, ())
     assert driver.group.state_name == "Reconciling"
     first_reply = driver.require_reply(driver.beat("a", 2))
     assert first_reply.member_epoch == 2
@@ -290,17 +290,19 @@ def test_runs_of_an_assignor_for_an_epoch_that_is_over_come_to_nothing() -> None
     assert driver.group.epoch == 3
     assert driver.run_assignors() == 1, "of two for epoch 2 and one for epoch 3"
     assert driver.group.assignment_epoch == 3
-    first, second = (driver.require_reply(driver.beat(member, 1)) for member in "ab")
-    assert (first.member_epoch, second.member_epoch) == (3, 3)
-    assert {*(first.assignment or ()), *(second.assignment or ())} == parts("t", 0, 1, 2, 3)
+    first_reply, second_reply = (driver.require_reply(driver.beat(member, 1)) for member in "ab")
+    assert (first_reply.member_epoch, second_reply.member_epoch) == (3, 3)
+    assert {*(first_reply.assignment or ()), *(second_reply.assignment or ())} == parts(
+        "t", 0, 1, 2, 3
+    )
 
 
 def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
     driver = ConsumerDriver()
     driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
     driver.join("a", "t")
-    second = driver.require_reply(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (2, ())
+    second_reply = driver.require_reply(driver.join("b", "t"))
+    assert (second_reply.member_epoch, second_reply.assignment) == (2, ())
     assert driver.group.state_name == "Assigning"
     driver.now_ms += 1_000
     driver.beat("b", 2)
@@ -319,7 +321,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "owned", "expected"),
+    ("epoch", "owned_partitions", "expected"),
     [
         (3, None, E.none),
         (4, None, E.fenced_member_epoch),
@@ -329,7 +331,7 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
     ],
 )
 def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
-    epoch: int, owned: frozenset[object] | None, expected: ErrorCode
+    epoch: int, owned_partitions: frozenset[object] | None, expected: ErrorCode
 ) -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
@@ -337,7 +339,7 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver.beat("a", 2)
     driver.beat("a", 2, owned=parts("t", 0, 1))
     assert driver.group.members["a"].member_epoch == 3
-    assert error(driver.beat("a", epoch, owned=owned)) is expected
+    assert error(driver.beat("a", epoch, owned=owned_partitions)) is expected
 
 
 def test_strangers_are_unknown() -> None:

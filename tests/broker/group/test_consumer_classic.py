@@ -111,13 +111,13 @@ async def test_a_full_group_takes_no_new_member(group_bench: GroupBench) -> None
 
 def test_static_members_are_fenced_by_their_next_life() -> None:
     async def main(group_bench: GroupBench) -> None:
-        old, _ = await mixed_group(group_bench, group_instance_id="i")
+        old_member_id, _ = await mixed_group(group_bench, group_instance_id="i")
         back = await group_bench.join(protocols=PROTOCOLS, group_instance_id="i")
         assert back.error is E.none
-        assert back.member_id != old
-        fenced = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="i")
+        assert back.member_id != old_member_id
+        fenced = await group_bench.join(old_member_id, protocols=PROTOCOLS, group_instance_id="i")
         assert fenced.error is E.fenced_instance_id
-        unknown = await group_bench.join(old, protocols=PROTOCOLS, group_instance_id="j")
+        unknown = await group_bench.join(old_member_id, protocols=PROTOCOLS, group_instance_id="j")
         assert unknown.error is E.unknown_member_id
         repeated_join = await group_bench.join(
             back.member_id, protocols=PROTOCOLS, group_instance_id="i"

@@ -229,13 +229,13 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     group = with_members()
     group.apply(EpochStored(group_id="g", group_epoch=5))
     group.apply(TargetEpochStored(group_id="g", assignment_epoch=5))
-    later = group.with_records(
+    later_group = group.with_records(
         [
             SubscriptionDeleted(group_id="g", member_id="new"),
             TargetStored(group_id="g", member_id="z"),
         ]
     )
-    assert list(later.members) == ["old"]
+    assert list(later_group.members) == ["old"]
     assert list(group.members) == ["new", "old"]
     assert group.target == {}
     assert group.state_name == "Stable"

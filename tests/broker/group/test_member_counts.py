@@ -135,7 +135,9 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
         member_id=member_id, topic_names=tally.shared_names(frozenset(wanted))
     )
     leaving_members = [members[member_id]] if member_id in members else []
-    found = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
-    later = {**members, member_id: new_member}
-    consumed = {topic_name for member in later.values() for topic_name in member.topic_names}
-    assert found == consumed & topics.topics.keys()
+    topics_after = tally.topics_after(topics, leaving=leaving_members, joining=[new_member])
+    members_after = {**members, member_id: new_member}
+    consumed = {
+        topic_name for member in members_after.values() for topic_name in member.topic_names
+    }
+    assert topics_after == consumed & topics.topics.keys()

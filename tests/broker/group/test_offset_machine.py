@@ -114,7 +114,7 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    ("generation", "named", "error"),
+    ("generation", "is_named", "error"),
     [
         (-1, True, None),
         (3, True, E.group_id_not_found),
@@ -122,14 +122,14 @@ def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
     ],
 )
 def test_a_missing_group_is_made_for_who_is_no_member(
-    generation: int, named: bool, error: ErrorCode | None
+    generation: int, is_named: bool, error: ErrorCode | None
 ) -> None:
-    command = commit(generation=generation, missing_group_named=named)
+    command = commit(generation=generation, missing_group_named=is_named)
     assert commit_error(shard_with(), command) is error
-    older = shard_with()
-    older.release_rules = Rules(missing_groups_are_named=False)
-    answered = check_commit(older, command)
-    assert (answered and answered.error) is (error and E.illegal_generation)
+    older_shard = shard_with()
+    older_shard.release_rules = Rules(missing_groups_are_named=False)
+    rejection = check_commit(older_shard, command)
+    assert (rejection and rejection.error) is (error and E.illegal_generation)
 
 
 def test_a_group_with_members_asks_who_commits() -> None:
@@ -295,8 +295,8 @@ def test_a_group_that_loses_a_position_is_gone_with_the_last_one_before_4_0(
     shard: GroupShard, goes: bool, rules: Rules
 ) -> None:
     shard.release_rules = rules
-    places = (P0, TopicPartition("u", 0))
-    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=places))
+    partitions = (P0, TopicPartition("u", 0))
+    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=partitions))
     assert not isinstance(decision, Rejection)
     is_last = goes and not rules.groups_outlive_positions
     tombstones = shard.groups["g"].tombstones()

@@ -92,11 +92,11 @@ V3 = struct.pack("!hi", 3, 1) + text("t") + numbers(-1) + OWNED + numbers(7)
 
 
 def test_each_version_tells_more() -> None:
-    owned = frozenset({("t", 0), ("t", 3)})
+    owned_partitions = frozenset({("t", 0), ("t", 3)})
     assert read_subscription(V0) == Subscription(version=0, topics=("t",))
-    assert read_subscription(V1) == Subscription(version=1, topics=("t",), owned=owned)
+    assert read_subscription(V1) == Subscription(version=1, topics=("t",), owned=owned_partitions)
     rack = read_subscription(V3 + text("r"))
-    assert rack == Subscription(version=3, topics=("t",), owned=owned, rack_id="r")
+    assert rack == Subscription(version=3, topics=("t",), owned=owned_partitions, rack_id="r")
     none = read_subscription(V3 + struct.pack("!h", -1))
     assert none is not None
     assert none.rack_id is None

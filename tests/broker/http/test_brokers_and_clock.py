@@ -92,8 +92,10 @@ async def test_a_broker_comes_back_as_another_release_if_the_features_allow_it(
 async def test_an_isolated_broker_is_shown_as_one(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    cut = (await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})).json()
-    assert (cut["isolated"], cut["cut_off_from_clients"]) == (True, True)
+    isolated_broker = (
+        await client.post(f"{BROKERS}/2/isolate", json={"from_clients": True})
+    ).json()
+    assert (isolated_broker["isolated"], isolated_broker["cut_off_from_clients"]) == (True, True)
     await asyncio.sleep(15)
     assert (await states(client))[1] == ("running", True)
     healed = (await client.post(f"{BROKERS}/2/heal")).json()
@@ -286,11 +288,11 @@ async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
         released = await client.post("/api/v1/faults/late/release")
         assert released.json() == {"released": 1}
         await first_record
-        second = producer.send("orders", 0, b"v")
+        second_record = producer.send("orders", 0, b"v")
         await client.get("/api/v1/faults/late/wait?struck=2")
         disarmed = await client.delete("/api/v1/faults/late")
         assert disarmed.json()["released"] == 2
-        await second
+        await second_record
     assert (await client.get("/api/v1/faults")).json() == []
 
 
@@ -300,12 +302,15 @@ async def test_what_is_held_is_lost_when_it_is_released_so(
 ) -> None:
     await client.post(FAULTS, json=HOLD | {"limit": 1})
     async with cluster.client() as app, Producer(app) as producer:
-        lost = producer.send("orders", 0, b"lost")
+        lost_record = producer.send("orders", 0, b"lost")
         await client.get(f"{FAULTS}/late/wait?struck=1")
-        wrong = await client.post(f"{FAULTS}/late/release?as=nothing")
-        assert (wrong.status_code, "pass, drop, duplicate" in wrong.text) == (422, True)
+        wrong_answer = await client.post(f"{FAULTS}/late/release?as=nothing")
+        assert (wrong_answer.status_code, "pass, drop, duplicate" in wrong_answer.text) == (
+            422,
+            True,
+        )
         assert (await client.post(f"{FAULTS}/late/release?as=drop")).json() == {"released": 1}
-        await lost  # its client has sent it again
+        await lost_record  # its client has sent it again
     assert (await client.get(f"{FAULTS}/late")).json()["released"] == 1
 
 
@@ -433,8 +438,8 @@ async def test_a_rule_that_can_strike_nothing_is_told_when_it_is_armed_and_in_hi
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     nowhere = {**HOLD, "id": "nowhere", "broker": 9}
-    later = {**HOLD, "id": "later", "topic": "elsewhere"}
-    armed = (await client.post(f"{FAULTS}/plan", json=[HOLD, nowhere, later])).json()
+    later_rule = {**HOLD, "id": "later", "topic": "elsewhere"}
+    armed = (await client.post(f"{FAULTS}/plan", json=[HOLD, nowhere, later_rule])).json()
     doubts = [None, "broker: no broker '9'; there are: 1, 2, 3", None]
     assert [rule_state["doubt"] for rule_state in armed] == doubts
     complaint = (await client.post(f"{FAULTS}/verify")).json()["error"]
@@ -447,8 +452,10 @@ async def test_a_fault_that_never_struck_fails_the_verification(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     assert (await client.post(f"{FAULTS}/verify")).json() == {"error": None, "never_struck": []}
-    slow = {**HOLD, "action": {"do": "delay", "delay_ms": 1}}
-    await client.post(f"{FAULTS}/plan", json=[slow, {**HOLD, "id": "idle", "topic": "elsewhere"}])
+    slow_rule = {**HOLD, "action": {"do": "delay", "delay_ms": 1}}
+    await client.post(
+        f"{FAULTS}/plan", json=[slow_rule, {**HOLD, "id": "idle", "topic": "elsewhere"}]
+    )
     async with cluster.client() as app, Producer(app) as producer:
         await producer.send("orders", 0, b"v")
     answer = await client.post(f"{FAULTS}/verify")
@@ -511,8 +518,12 @@ async def test_markers_that_are_owed_are_counted(
         assert _commands(judged) == []
         cluster.sim.injector.disarm_all()
         await until_state(app, "app", "CompleteCommit")
-        (ended,) = (await client.get(TRANSACTIONS)).json()
-        assert (ended["markers_owed"], ended["start_ms"], ended["open_for_ms"]) == (
+        (ended_transaction,) = (await client.get(TRANSACTIONS)).json()
+        assert (
+            ended_transaction["markers_owed"],
+            ended_transaction["start_ms"],
+            ended_transaction["open_for_ms"],
+        ) == (
             0,
             None,
             None,
@@ -582,9 +593,11 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
 
 def _commands(judged: dict[str, Any]) -> list[str]:
     """Every value that would end the transaction."""
-    words = ("abort --topic", "repair --topic")
+    command_beginnings = ("abort --topic", "repair --topic")
     return [
-        command for command in map(str, judged.values()) if any(word in command for word in words)
+        command
+        for command in map(str, judged.values())
+        if any(beginning in command for beginning in command_beginnings)
     ]
 
 

@@ -110,8 +110,8 @@ async def answers_to(port: tuple[str, int], request: bytes) -> bytes:
         reader, writer = await asyncio.open_connection(*port)
         writer.write(request)
         with contextlib.suppress(ConnectionError):
-            while piece := await reader.read(1 << 16):
-                answers += piece
+            while chunk := await reader.read(1 << 16):
+                answers += chunk
         writer.close()
     return answers
 

@@ -355,10 +355,13 @@ async def test_the_story_the_waits_and_the_rules_are_told(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.env.tracer.level = TraceLevel.OFF
-    fresh = (await client.get("/api/v1/report")).text
-    assert "nothing was recorded" in fresh
-    assert 'POST /api/v1/trace with {"level": "brief"}' in fresh
-    assert f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: " in fresh
+    first_report = (await client.get("/api/v1/report")).text
+    assert "nothing was recorded" in first_report
+    assert 'POST /api/v1/trace with {"level": "brief"}' in first_report
+    assert (
+        f"3 of 3 brokers up at {cluster.sim.bootstrap}; transactional ids: 0; topics: "
+        in first_report
+    )
     cluster.env.tracer.level = TraceLevel.BRIEF
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
     async with cluster.client() as app, await begin_transaction(app, "shop") as producer:
@@ -434,9 +437,13 @@ async def test_the_cluster_in_short(cluster: VirtualCluster, client: httpx.Async
     await client.post(
         "/api/v1/faults", json={"id": "f", "point": "client.request", "action": {"do": "drop"}}
     )
-    later = (await client.get("/api/v1/cluster")).json()
-    assert (later["brokers"], later["brokers_running"], later["faults"]) == (3, 2, 1)
-    assert later["metadata_offset"] > cluster_facts["metadata_offset"]
+    changed_cluster = (await client.get("/api/v1/cluster")).json()
+    assert (
+        changed_cluster["brokers"],
+        changed_cluster["brokers_running"],
+        changed_cluster["faults"],
+    ) == (3, 2, 1)
+    assert changed_cluster["metadata_offset"] > cluster_facts["metadata_offset"]
 
 
 # ``repairs``: The cure of what hangs: what is not known has to be said.
@@ -454,25 +461,27 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
         base_sequence=0,
         transactional=True,
     )
-    where = {"topic": "orders", "partition": 0}
+    partition_fields = {"topic": "orders", "partition": 0}
     async with cluster.client() as app:
         leader = await app.leader(TopicPartition("orders", 0))
-        sent = produce(
+        produce_request = produce(
             {TopicPartition("orders", 0): batch},
             topic_ids={},
             transactional_id="nobody",
             accepted_versions=VersionRange(11, 11),
         )
-        await app.ask(leader.leader_id, sent)
-        first_repair = (await client.post("/api/v1/repairs", json=where)).json()
+        await app.ask(leader.leader_id, produce_request)
+        first_repair = (await client.post("/api/v1/repairs", json=partition_fields)).json()
         assert [(repair["outcome"], repair["marker"]) for repair in first_repair] == [
             ("needs a guess", "")
         ]
         assert await values(app, "orders") == []
-        wrong = await client.post("/api/v1/repairs", json={**where, "guess": "rollback"})
-        assert wrong.status_code == 422
+        wrong_answer = await client.post(
+            "/api/v1/repairs", json={**partition_fields, "guess": "rollback"}
+        )
+        assert wrong_answer.status_code == 422
         second_repair = (
-            await client.post("/api/v1/repairs", json={**where, "guess": "commit"})
+            await client.post("/api/v1/repairs", json={**partition_fields, "guess": "commit"})
         ).json()
         assert [(repair["outcome"], repair["marker"]) for repair in second_repair] == [
             ("repaired", "COMMIT")

@@ -169,11 +169,11 @@ def test_without_leader_or_coordinator_nothing_is_said_to_end_it(victim: str) ->
                 assert (described["state"], state["ends"]["by"]) == ("no-leader", "leader")
                 assert (state["stands_at"], state["holder"]) == (None, None)
             await asyncio.sleep(20)  # the controller has noticed
-            later = partition(await verdict(client))
+            later_partition = partition(await verdict(client))
             if victim == "only replica":
-                assert (later["state"], later["leader_id"]) == ("no-leader", -1)
+                assert (later_partition["state"], later_partition["leader_id"]) == ("no-leader", -1)
             else:
-                assert later["state"] == "open"
+                assert later_partition["state"] == "open"
 
     run_story(story, topics=())
 
@@ -261,8 +261,8 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
             expected = "wrong-data" if decided == "commit" else "healthy"
             assert described["state"] == expected
             if decided == "commit":
-                (wrong,) = partition(described)["wrong_data"]
-                assert (wrong["offset"], wrong["is_commit"]) == (1, True)
+                (wrong_data,) = partition(described)["wrong_data"]
+                assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)
                 await asyncio.sleep(0.01)
                 assert (await verdict(client))["state"] == "wrong-data", "it stays so"
                 await admin.delete_records(WHERE, -1)

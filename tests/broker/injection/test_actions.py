@@ -347,13 +347,13 @@ def crossing_of_armed() -> Crossing:
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     state = armed_rule(Pass())
-    first_strike, twice = state.until_struck(1), state.until_struck(2)
+    first_strike, second_strike = state.until_struck(1), state.until_struck(2)
     given_up = state.until_struck(1)
     given_up.cancel()
     state.count_strike()
-    assert (first_strike.done(), twice.done()) == (True, False)
+    assert (first_strike.done(), second_strike.done()) == (True, False)
     state.count_strike()
-    assert twice.done()
+    assert second_strike.done()
     assert state.until_struck(2).done()
 
 

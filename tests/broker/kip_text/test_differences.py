@@ -111,11 +111,13 @@ async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> N
         coordinator = await client.until("FindCoordinator", 2, key="t", key_type=1)
         assert (coordinator.host, coordinator.port) == address_by_broker[coordinator.node_id]
         topic = cluster.metadata.image.topics["orders"]
-        wrong = next(broker for broker in address_by_broker if broker != topic.partitions[0].leader)
+        wrong_broker = next(
+            broker for broker in address_by_broker if broker != topic.partitions[0].leader
+        )
         refusal_answer = await client.ask(
             "Produce",
             10,
-            broker=wrong,
+            broker=wrong_broker,
             acks=1,
             topic_data=[
                 {
@@ -277,15 +279,20 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
         await shipped.wait_for_state("a", "CompleteCommit")
         assert (await shipped.describe("a")).producer_epoch == first_identity[1]
 
-        second = await text.open_transaction("b")
-        answer = await text.end(4, "b", second, committed=True, read_as=5)
+        second_identity = await text.open_transaction("b")
+        answer = await text.end(4, "b", second_identity, committed=True, read_as=5)
         assert answer.error_code is E.none
-        assert (answer.producer_id, answer.producer_epoch) == (second[0], second[1] + 1)
-        assert (await text.describe("b")).producer_epoch == second[1] + 1
-        fenced = await text.end(4, "b", (second[0], second[1] - 1), committed=True, read_as=5)
+        assert (answer.producer_id, answer.producer_epoch) == (
+            second_identity[0],
+            second_identity[1] + 1,
+        )
+        assert (await text.describe("b")).producer_epoch == second_identity[1] + 1
+        fenced = await text.end(
+            4, "b", (second_identity[0], second_identity[1] - 1), committed=True, read_as=5
+        )
         assert fenced.error_code is E.producer_fenced
         assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
-        assert await text.end(5, "b", second, committed=True) is None
+        assert await text.end(5, "b", second_identity, committed=True) is None
 
 
 @shows("890-versions")

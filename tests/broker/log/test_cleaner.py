@@ -93,12 +93,12 @@ class Compacted(LogDriver):
         self.log.config = _with_roll_bytes(self.log.config, roll_bytes)
 
     def clean(self, now_ms: int = NOW) -> Dirt | None:
-        dirt = dirt_of(self.log, now_ms)
-        if dirt is not None:
-            for _ in clean(self.log, dirt, now_ms):
+        dirty_range = dirt_of(self.log, now_ms)
+        if dirty_range is not None:
+            for _ in clean(self.log, dirty_range, now_ms):
                 pass
         self.log.check_invariants()
-        return dirt
+        return dirty_range
 
     def records(self) -> list[tuple[int, str, str | None]]:
         """(offset, key, value) of what is stored, without markers."""
@@ -141,10 +141,10 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     compacted_log.put(*many)
     compacted_log.put(*many[1:], compression=ZSTD)
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
     parts_done = 0
-    for work in clean(compacted_log.log, dirt, NOW):
+    for work in clean(compacted_log.log, dirty_range, NOW):
         if work is not None:
             work.compress_in_advance()
             parts_done += 1
@@ -160,9 +160,9 @@ def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log.put(*many)
     compacted_log.put(*many[1:])
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
-    pauses = [*clean(compacted_log.log, dirt, NOW)]
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    pauses = [*clean(compacted_log.log, dirty_range, NOW)]
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
     assert [key for _, key, _ in compacted_log.records()] == [
@@ -226,10 +226,10 @@ def test_what_was_cleaned_before_is_cleaned_again_by_new_keys() -> None:
     compacted_log.clean()
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert (dirt.first_dirty_offset, dirt.end_offset) == (2, 4)
-    assert dirt.clean_bytes > 0
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert (dirty_range.first_dirty_offset, dirty_range.end_offset) == (2, 4)
+    assert dirty_range.clean_bytes > 0
     assert compacted_log.records() == [(1, "b", "1"), (3, "a", "2")]
     assert compacted_log.clean() is None, "nothing has come since"
 
@@ -240,8 +240,10 @@ def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirt = Dirt(first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False)
-    list(clean(compacted_log.log, dirt, NOW))
+    dirty_range = Dirt(
+        first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False
+    )
+    list(clean(compacted_log.log, dirty_range, NOW))
     assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
 
@@ -478,9 +480,9 @@ def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
     compacted_log.send(0, ("b", "open"))
     compacted_log.put(("a", "3"))
     compacted_log.roll()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert dirt.end_offset == 3
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 3
     assert compacted_log.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
 
 
@@ -532,8 +534,8 @@ def test_a_log_is_cleaned_when_enough_of_it_is_dirty(ratio: float, is_due: bool)
     compacted_log.put(("b", "1"))
     compacted_log.roll()
     compacted_log.log.config = Compacted(ratio=ratio).log.config
-    dirt = compacted_log.clean()
-    assert (dirt is not None) == is_due
+    dirty_range = compacted_log.clean()
+    assert (dirty_range is not None) == is_due
 
 
 def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
@@ -541,10 +543,10 @@ def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
     compacted_log.put(("a", "1"))
     compacted_log.roll()
     assert compacted_log.clean(NOW + 100) is None
-    dirt = compacted_log.clean(NOW + 101)
-    assert dirt is not None
-    assert dirt.is_overdue
-    assert dirt.ratio == 1.0
+    dirty_range = compacted_log.clean(NOW + 101)
+    assert dirty_range is not None
+    assert dirty_range.is_overdue
+    assert dirty_range.ratio == 1.0
 
 
 def test_records_are_left_alone_while_they_are_young() -> None:
@@ -557,9 +559,9 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
     assert compacted_log.clean(NOW + 99) is None
     assert first_uncleanable_offset(compacted_log.log, NOW + 149) == 1
-    dirt = compacted_log.clean(NOW + 149)
-    assert dirt is not None
-    assert dirt.end_offset == 1
+    dirty_range = compacted_log.clean(NOW + 149)
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 1
     assert compacted_log.clean(NOW + 150) is not None
     assert [record_entry[1] for record_entry in compacted_log.records()] == ["a"]
 
@@ -569,9 +571,9 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
     compacted_log.put(("a", "1"), ("a", "2"))
     compacted_log.roll()
     compacted_log.log.local.cleaned_until = 99
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
-    assert dirt.first_dirty_offset == 0
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    assert dirty_range.first_dirty_offset == 0
     assert (
         Dirt(
             first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
@@ -633,9 +635,9 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
         compacted_log.put(("a", str(number)))
         compacted_log.put(("b", str(number)))
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
-    steps = clean(compacted_log.log, dirt, NOW)
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    steps = clean(compacted_log.log, dirty_range, NOW)
     for _ in range(pauses):
         next(steps)
     records_before = compacted_log.records()
@@ -654,9 +656,9 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
     compacted_log.put(("a", "1"))
     compacted_log.put(("a", "2"))
     compacted_log.roll()
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
-    steps = clean(compacted_log.log, dirt, NOW)
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    steps = clean(compacted_log.log, dirty_range, NOW)
     for _ in range(3):
         next(steps)
     compacted_log.log.delete_records_before(2)
@@ -699,9 +701,9 @@ def two_producers(rules: Rules = LATEST_RULES) -> Compacted:
 
 def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
     compacted_log = two_producers()
-    dirt = compacted_log.clean()
-    assert dirt is not None
-    assert dirt.end_offset == 10
+    dirty_range = compacted_log.clean()
+    assert dirty_range is not None
+    assert dirty_range.end_offset == 10
     assert compacted_log.log.local.cleaned_until == 5
     assert compacted_log.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
 
@@ -721,9 +723,9 @@ def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
 
 def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
     compacted_log = two_producers(Rules(half_cleaned_segments_are_indexed=False))
-    dirt = dirt_of(compacted_log.log, NOW)
-    assert dirt is not None
-    for _ in clean(compacted_log.log, dirt, NOW):
+    dirty_range = dirt_of(compacted_log.log, NOW)
+    assert dirty_range is not None
+    for _ in clean(compacted_log.log, dirty_range, NOW):
         pass
     assert [
         (aborted_txn.producer_id, aborted_txn.last_offset)

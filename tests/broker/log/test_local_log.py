@@ -83,7 +83,7 @@ def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
     log_driver = driver(*stamps, config=config)
     ends = bases(log_driver)
     assert ends == bases(driver(*stamps, config=config))
-    spans = {later - earlier for earlier, later in pairwise(ends)}
+    spans = {later_end - earlier_end for earlier_end, later_end in pairwise(ends)}
     assert max(spans) <= 11
     assert len(spans) > 1
 

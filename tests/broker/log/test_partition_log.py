@@ -287,12 +287,14 @@ def test_the_end_of_an_epoch() -> None:
     assert (log.epochs.epoch_of(1), log.epochs.epoch_of(2)) == (0, 3)
 
 
-@pytest.mark.parametrize(("age", "late"), [(1_200_000, False), (1_200_001, True)])
-def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(age: int, late: bool) -> None:
+@pytest.mark.parametrize(("age", "is_late"), [(1_200_000, False), (1_200_001, True)])
+def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(
+    age: int, is_late: bool
+) -> None:
     driver = LogDriver()
     assert not driver.log.has_late_transaction(NOW, TIMEOUT_MAX)
     driver.txn(0)
-    assert driver.log.has_late_transaction(NOW + age, TIMEOUT_MAX) is late
+    assert driver.log.has_late_transaction(NOW + age, TIMEOUT_MAX) is is_late
 
 
 def test_a_transaction_stamped_with_nothing_is_never_late() -> None:
@@ -698,12 +700,12 @@ def test_a_follower_lets_ended_transactions_go_when_its_watermark_passes_their_m
     driver.txn(0)
     driver.end(committed=False)
     log = follower_of(driver)
-    ended = log.producers.state.ended
-    assert ended
+    ended_transactions = log.producers.state.ended
+    assert ended_transactions
     log.follow_high_watermark(1)
-    assert ended, "the marker at 1 is not below it"
+    assert ended_transactions, "the marker at 1 is not below it"
     log.follow_high_watermark(2)
-    assert not ended
+    assert not ended_transactions
 
 
 def test_a_high_watermark_is_never_below_the_log_start() -> None:

@@ -310,14 +310,14 @@ def long_log() -> LogDriver:
 
 def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
-    cut, begun = long_log().log, long_log().log
-    cut.truncate_to(400, now_ms=NOW)
-    state_before = begun.producers.state
-    steps = begun.begin_truncation(400, now_ms=NOW)
+    cut_log, stepwise_log = long_log().log, long_log().log
+    cut_log.truncate_to(400, now_ms=NOW)
+    state_before = stepwise_log.producers.state
+    steps = stepwise_log.begin_truncation(400, now_ms=NOW)
     assert next(iter(steps)) == STEP_BATCHES
-    assert begun.log_end_offset == 400
-    assert begun.producers.state is state_before
-    return cut, begun
+    assert stepwise_log.log_end_offset == 400
+    assert stepwise_log.producers.state is state_before
+    return cut_log, stepwise_log
 
 
 @pytest.mark.costly
@@ -336,11 +336,14 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
 def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     ask: Callable[[PartitionLog], object],
 ) -> None:
-    cut, begun = at_once_and_begun()
-    assert ask(begun) == ask(cut)
-    assert begun.snapshot() == cut.snapshot()
-    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
-    begun.check_invariants()
+    cut_log, stepwise_log = at_once_and_begun()
+    assert ask(stepwise_log) == ask(cut_log)
+    assert stepwise_log.snapshot() == cut_log.snapshot()
+    assert (
+        stepwise_log.producers.snapshots.all_snapshots()
+        == cut_log.producers.snapshots.all_snapshots()
+    )
+    stepwise_log.check_invariants()
 
 
 @pytest.mark.costly
@@ -348,36 +351,36 @@ def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     "lead", [lambda log: log.become_leader(5), lambda log: log.become_follower(5)]
 )
 def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog], None]) -> None:
-    cut, begun = at_once_and_begun()
-    lead(begun)
-    assert begun.producers.state.images() == cut.producers.state.images()
+    cut_log, stepwise_log = at_once_and_begun()
+    lead(stepwise_log)
+    assert stepwise_log.producers.state.images() == cut_log.producers.state.images()
 
 
 @pytest.mark.costly
 def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
     for second_cut in (200, 0):
-        cut, begun = long_log().log, long_log().log
-        steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        cut_log, stepwise_log = long_log().log, long_log().log
+        steps = iter(stepwise_log.begin_truncation(400, now_ms=NOW))
         next(steps)
-        for log in (cut, begun):
+        for log in (cut_log, stepwise_log):
             log.truncate_to(second_cut, now_ms=NOW)
         assert next(steps, None) is None
-        assert begun.snapshot() == cut.snapshot()
-    begun = long_log().log
-    steps = iter(begun.begin_truncation(400, now_ms=NOW))
+        assert stepwise_log.snapshot() == cut_log.snapshot()
+    stepwise_log = long_log().log
+    steps = iter(stepwise_log.begin_truncation(400, now_ms=NOW))
     next(steps)
-    begun.restart_at(7, now_ms=NOW)
+    stepwise_log.restart_at(7, now_ms=NOW)
     assert next(steps, None) is None
-    assert begun.producers.all_producers() == ()
+    assert stepwise_log.producers.all_producers() == ()
 
 
 @pytest.mark.costly
 def test_what_is_replicated_meanwhile_holds_nothing_back_at_the_end() -> None:
-    cut, begun = at_once_and_begun()
-    assert begun.follow_high_watermark(390)
-    begun.producers.finish_reload()
-    assert cut.follow_high_watermark(390)
-    assert begun.producers.state.ended == cut.producers.state.ended
+    cut_log, stepwise_log = at_once_and_begun()
+    assert stepwise_log.follow_high_watermark(390)
+    stepwise_log.producers.finish_reload()
+    assert cut_log.follow_high_watermark(390)
+    assert stepwise_log.producers.state.ended == cut_log.producers.state.ended
 
 
 def cut_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[PartitionLog, Iterator[int]]:
@@ -411,27 +414,30 @@ def small_log() -> LogDriver:
 def test_small_steps_leave_what_a_reload_at_once_leaves(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[PartitionLog], object]
 ) -> None:
-    cut = small_log().log
-    cut.truncate_to(12, now_ms=NOW)
-    begun, _ = cut_in_small_steps(monkeypatch)
-    assert ask(begun) == ask(cut)
-    assert len(cut.producers.open_producers()) > 1
-    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
+    cut_log = small_log().log
+    cut_log.truncate_to(12, now_ms=NOW)
+    stepwise_log, _ = cut_in_small_steps(monkeypatch)
+    assert ask(stepwise_log) == ask(cut_log)
+    assert len(cut_log.producers.open_producers()) > 1
+    assert (
+        stepwise_log.producers.snapshots.all_snapshots()
+        == cut_log.producers.snapshots.all_snapshots()
+    )
 
 
 def test_small_steps_end_where_the_log_is_cut_again_or_emptied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, steps = cut_in_small_steps(monkeypatch)
-    begun.truncate_to(5, now_ms=NOW)
+    stepwise_log, steps = cut_in_small_steps(monkeypatch)
+    stepwise_log.truncate_to(5, now_ms=NOW)
     assert next(steps, None) is None
-    cut = small_log().log
-    cut.truncate_to(5, now_ms=NOW)
-    assert begun.snapshot() == cut.snapshot()
-    begun, steps = cut_in_small_steps(monkeypatch)
-    begun.restart_at(7, now_ms=NOW)
+    cut_log = small_log().log
+    cut_log.truncate_to(5, now_ms=NOW)
+    assert stepwise_log.snapshot() == cut_log.snapshot()
+    stepwise_log, steps = cut_in_small_steps(monkeypatch)
+    stepwise_log.restart_at(7, now_ms=NOW)
     assert next(steps, None) is None
-    assert begun.producers.all_producers() == ()
+    assert stepwise_log.producers.all_producers() == ()
 
 
 # What a partition remembers of its producers, and how batches and markers change it.

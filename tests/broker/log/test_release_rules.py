@@ -324,9 +324,9 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         log.config = msgspec.structs.replace(config, roll_bytes=1)
         append_client(log, batch(pid=-1), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
-        dirt = dirt_of(log, NOW)
-        assert dirt is not None
-        for _ in clean(log, dirt, NOW):
+        dirty_range = dirt_of(log, NOW)
+        assert dirty_range is not None
+        for _ in clean(log, dirty_range, NOW):
             pass
         stored = [read_batch_header(batch).base_offset for batch in log.batches()]
         assert stored == expected_offsets

@@ -75,9 +75,9 @@ def test_batches_within_a_size() -> None:
 
 def test_slices_hold_the_very_bytes() -> None:
     segment = segment_of(*SPANS)
-    first_slice, second = segment.slice(1, 3)
+    first_slice, second_batch = segment.slice(1, 3)
     assert first_slice is segment.batch(1)
-    assert second is segment.batch(2)
+    assert second_batch is segment.batch(2)
     assert list(segment.batches())[1] is first_slice
     assert segment.batch_base(3) == 10
 
@@ -93,9 +93,9 @@ def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
 
 def test_every_4_kib_a_batch_is_indexed() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(4):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     # The first one never is: nothing lies before it (LogSegment.append).
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1)) == 1
@@ -116,15 +116,15 @@ def test_the_interval_of_the_index_is_a_config() -> None:
 
 def test_index_entries_go_with_their_batches() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(5):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     segment.truncate_to(3, now_ms=NOW)
     assert segment.offset_behind(0) == 1
     assert segment.offset_behind(segment.position(1) + 1) == 2
-    add(segment, large, 3)
+    add(segment, large_batch, 3)
     assert segment.offset_behind(segment.position(3)) is None  # counting began anew
-    add(segment, large, 4)
+    add(segment, large_batch, 4)
     assert segment.offset_behind(segment.position(3)) == 4
 
 
@@ -207,9 +207,9 @@ def test_without_timestamps_the_clock_counts() -> None:
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
     segment = Segment(0)
-    large = plain(record_value=b"x" * INTERVAL)
+    large_batch = plain(record_value=b"x" * INTERVAL)
     for base in range(3):
-        add(segment, large, base)
+        add(segment, large_batch, base)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
     assert not due(segment, segment_index_bytes=36)
     assert due(segment, segment_index_bytes=24), "of the last time entry no use is made"
@@ -447,13 +447,13 @@ def test_the_segment_of_an_offset() -> None:
 
 def test_segments_between_two_offsets() -> None:
     segments = segments_of(*THREE)
-    first_segment, second, third = segments
+    first_segment, second_segment, third_segment = segments
     assert segments.between(0, 0) == []
     assert segments.between(0, 2) == [first_segment]
-    assert segments.between(1, 3) == [first_segment, second]
-    assert segments.between(2, 99) == [second, third]
-    assert segments.higher_base_offset(second, -1) == 4
-    assert segments.higher_base_offset(third, -1) == -1
+    assert segments.between(1, 3) == [first_segment, second_segment]
+    assert segments.between(2, 99) == [second_segment, third_segment]
+    assert segments.higher_base_offset(second_segment, -1) == 4
+    assert segments.higher_base_offset(third_segment, -1) == -1
 
 
 def test_a_read_ends_with_its_segment() -> None:
@@ -534,12 +534,12 @@ def test_truncation_keeps_a_segment_that_begins_there() -> None:
 
 def test_an_empty_segment_gives_way_to_one_of_the_same_base() -> None:
     segments = segments_of((0, 0), (1,))
-    fresh = Segment(1)
-    segments.add(fresh)
-    assert [*segments][1] is segments.active is fresh
-    alone = Segments(Segment(0))
-    alone.add(Segment(0))
-    assert len(alone) == 1
+    new_segment = Segment(1)
+    segments.add(new_segment)
+    assert [*segments][1] is segments.active is new_segment
+    lone_segments = Segments(Segment(0))
+    lone_segments.add(Segment(0))
+    assert len(lone_segments) == 1
 
 
 def test_old_segments_are_dropped() -> None:
@@ -550,14 +550,16 @@ def test_old_segments_are_dropped() -> None:
 
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     segments = segments_of(*THREE)
-    first_segment, second, third = segments
+    first_segment, second_segment, third_segment = segments
     cleaned = Segment(0)
     add_of_segments(cleaned, 3)
-    assert segments.replace_segments([first_segment, second], cleaned)
-    assert [*segments] == [cleaned, third]
-    assert segments.active is third
-    assert not segments.replace_segments([first_segment, second], Segment(0)), "they are gone"
-    assert [*segments] == [cleaned, third]
+    assert segments.replace_segments([first_segment, second_segment], cleaned)
+    assert [*segments] == [cleaned, third_segment]
+    assert segments.active is third_segment
+    assert not segments.replace_segments([first_segment, second_segment], Segment(0)), (
+        "they are gone"
+    )
+    assert [*segments] == [cleaned, third_segment]
 
 
 def test_batches_are_those_of_the_moment() -> None:

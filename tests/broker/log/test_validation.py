@@ -358,10 +358,13 @@ def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: in
 
 
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
-    late = NOW + HOUR + 1
+    late_timestamp_ms = NOW + HOUR + 1
     batch_data = build_batch(
-        [Record(key=None, timestamp_ms=late), Record(key=b"k", timestamp_ms=late)],
-        timestamp_ms=late,
+        [
+            Record(key=None, timestamp_ms=late_timestamp_ms),
+            Record(key=b"k", timestamp_ms=late_timestamp_ms),
+        ],
+        timestamp_ms=late_timestamp_ms,
     )
     answer = refuse(batch_data, COMPACTED)
     assert answer.error == 32  # one record failed for its timestamp
@@ -432,9 +435,9 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
     )
     assert read_batch_header(stored_batch).compression == topic_codec
     assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
-    stored_records, sent = read_records(stored_batch), read_records(batch_data)
+    stored_records, sent_records = read_records(stored_batch), read_records(batch_data)
     assert [(record.key, record.value, record.timestamp_ms) for record in stored_records] == [
-        (record.key, record.value, record.timestamp_ms) for record in sent
+        (record.key, record.value, record.timestamp_ms) for record in sent_records
     ]
     assert (stored_batch[61:] == batch_data[61:]) == (codec == topic_codec)
 
@@ -766,10 +769,16 @@ def test_the_first_record_of_at_least_a_time(
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """Also where its record of that time lies below the log start (UnifiedLog)."""
-    first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=0)) == (30, 1)
-    assert run_steps(first_at_or_after([first_segment, second], 31, start_offset=0)) == (35, 3)
-    assert run_steps(first_at_or_after([first_segment, second], 25, start_offset=2)) is None
+    first_segment, second_segment = segment((10, 30, 20)), segment((35,), base=3)
+    assert run_steps(first_at_or_after([first_segment, second_segment], 25, start_offset=0)) == (
+        30,
+        1,
+    )
+    assert run_steps(first_at_or_after([first_segment, second_segment], 31, start_offset=0)) == (
+        35,
+        3,
+    )
+    assert run_steps(first_at_or_after([first_segment, second_segment], 25, start_offset=2)) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:

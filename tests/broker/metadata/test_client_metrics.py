@@ -303,7 +303,7 @@ def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "sent", "error", "counted_bytes"),
+    ("kind", "payload", "error", "counted_bytes"),
     [
         (NONE, b"x" * 100, E.none, 100),
         (NONE, b"x" * 101, E.telemetry_too_large, 0),
@@ -316,10 +316,10 @@ def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> Non
     ],
 )
 def test_what_is_pushed_is_bounded_and_counted(
-    asker: Asker, kind: int, sent: bytes, error: ErrorCode, counted_bytes: int
+    asker: Asker, kind: int, payload: bytes, error: ErrorCode, counted_bytes: int
 ) -> None:
     asker.get()
-    assert asker.push(sent, kind=kind) is error
+    assert asker.push(payload, kind=kind) is error
     assert asker.metrics.bytes_total == counted_bytes
     assert asker.metrics.pushes == {error: 1}
 
@@ -349,16 +349,16 @@ def test_a_silent_client_is_forgotten_after_a_while(interval: str, kept_ms: int)
 
 def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
     metrics = metrics_of()
-    first_asker, second = Asker(metrics, ID), Asker(metrics, OTHER)
+    first_asker, second_asker = Asker(metrics, ID), Asker(metrics, OTHER)
     first_asker.get()
-    second.get()
+    second_asker.get()
     for instance_number in range(INSTANCES_MAX - 2):
         Asker(metrics, uuid.UUID(int=1 << 100 | instance_number)).get()
     assert first_asker.get() is TOO_EARLY
     Asker(metrics, uuid.UUID(int=1 << 101)).get()
     assert metrics.instance_count == INSTANCES_MAX
     assert first_asker.get() is TOO_EARLY
-    assert second.get() is E.none
+    assert second_asker.get() is E.none
 
 
 def test_a_connection_whose_client_was_forgotten_before_ends_quietly() -> None:

@@ -111,14 +111,14 @@ async def test_the_deadline_is_monotonic_and_says_no(bench: Bench) -> None:
 
 
 async def test_a_release_answers_whatever_the_condition(bench: Bench) -> None:
-    first_wait, second, other_wait = (
+    first_wait, second_wait, other_wait = (
         await bench.park("a"),
         await bench.park("a", "b"),
         await bench.park("c"),
     )
     assert len(bench.purgatory) == 3
     bench.purgatory.release("a")
-    assert (await first_wait, await second) == (True, True)
+    assert (await first_wait, await second_wait) == (True, True)
     assert not other_wait.done()
     bench.purgatory.release_all()
     assert await other_wait is True
@@ -164,16 +164,19 @@ async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
 async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(bench: Bench) -> None:
     first_wait = await bench.park("a", timeout_ms=100)
     bench.clock.pass_ms(40)
-    second, other_wait = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
+    second_wait, other_wait = (
+        await bench.park("a", timeout_ms=100),
+        await bench.park("a", timeout_ms=70),
+    )
     assert bench.clock.armed_timers == 2
     bench.clock.pass_ms(60)
     await asyncio.sleep(0)
     assert await first_wait is False
-    assert not second.done()
+    assert not second_wait.done()
     bench.clock.pass_ms(10)
     assert await other_wait is False
     bench.clock.pass_ms(30)
-    assert await second is False
+    assert await second_wait is False
     bench.assert_empty()
 
 

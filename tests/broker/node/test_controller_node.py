@@ -285,9 +285,11 @@ async def test_unclean_elections_are_tried_by_the_cluster_clock(
     controller_bench: ControllerBench,
 ) -> None:
     image = controller_bench.metadata.image
-    lost = msgspec.structs.replace(controller_bench.partition, leader=BrokerId(-1), isr=())
+    leaderless_partition = msgspec.structs.replace(
+        controller_bench.partition, leader=BrokerId(-1), isr=()
+    )
     controller_bench.metadata.publish(
-        image.with_partition(P0, lost).with_topic_configs(
+        image.with_partition(P0, leaderless_partition).with_topic_configs(
             "orders", {"unclean.leader.election.enable": "false"}
         )
     )
@@ -540,11 +542,13 @@ FIRST = (
 def with_other_leader(image_before: ClusterImage, topic: str = "orders") -> ClusterImage:
     """The topic's partition 0 under another leader epoch."""
     topic_partition = TopicPartition(topic, 0)
-    old = image_before.partition(topic_partition)
-    assert old is not None
+    partition_before = image_before.partition(topic_partition)
+    assert partition_before is not None
     return image_before.with_partition(
         topic_partition,
-        msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1)),
+        msgspec.structs.replace(
+            partition_before, leader_epoch=LeaderEpoch(partition_before.leader_epoch + 1)
+        ),
     )
 
 
@@ -647,12 +651,12 @@ async def test_many_changes_are_taken_up_in_slices_and_later_news_waits(
     controller_bench.intake.receive(WIDE)
     assert controller_bench.taken == [FIRST, WIDE]
     assert controller_bench.steps == 128, "a slice is 1,024 elements, a replica counts for eight"
-    later = with_other_leader(WIDE)
+    later_image = with_other_leader(WIDE)
     controller_bench.intake.receive(with_other_leader(WIDE, "others"))
-    controller_bench.intake.receive(later)
+    controller_bench.intake.receive(later_image)
     assert controller_bench.taken == [FIRST, WIDE]
     await controller_bench.intake.up_to_date()
-    assert controller_bench.taken == [FIRST, WIDE, later]
+    assert controller_bench.taken == [FIRST, WIDE, later_image]
     assert controller_bench.steps == 2 * PARTITIONS
 
 

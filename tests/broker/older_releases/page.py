@@ -122,8 +122,8 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
     """Head and rows: what brokers ask × release."""
 
     def version_source(exchange: InterbrokerRequest) -> str:
-        how = "`metadata.version`" if exchange.levels else "the peer"
-        return f"{how} (`{exchange.unless}`)" if exchange.unless else how
+        version_decider = "`metadata.version`" if exchange.levels else "the peer"
+        return f"{version_decider} (`{exchange.unless}`)" if exchange.unless else version_decider
 
     def version(exchange: InterbrokerRequest, release: Release) -> str:
         if exchange.levels:

@@ -79,14 +79,14 @@ async def test_a_client_may_say_whom_it_means(
     client_software_name: str,
     error: ErrorCode,
 ) -> None:
-    own = cluster.sim.metadata.image.cluster_id
+    own_cluster_id = cluster.sim.metadata.image.cluster_id
     async with asking(cluster) as client:
         answer = await client.ask(
             API_VERSIONS,
             5,
             client_software_name=client_software_name,
             client_software_version="1",
-            cluster_id=own if cluster_id == "own" else cluster_id,
+            cluster_id=own_cluster_id if cluster_id == "own" else cluster_id,
             node_id=node_id,
         )
         assert answer.error_code is error
@@ -108,8 +108,8 @@ async def test_4_3_answers_in_the_first_version_that_it_has_4(cluster: VirtualCl
         )
         client.wire.send(frame)
         _, answer = await client.wire.answer()
-        (own,) = answer.api_keys
-        assert (answer.error_code, own.max_version) == (E.unsupported_version, 4)
+        (own_row,) = answer.api_keys
+        assert (answer.error_code, own_row.max_version) == (E.unsupported_version, 4)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         async def commit(version: int = 6, **fields: Any) -> ErrorCode:
             partition = {"partition_index": fields.pop("partition", 0), "committed_offset": 5}
             of_v6 = {"topic_id": fields.pop("topic_id", topic_id)}
-            named = of_v6 if version == 6 else {"name": "t"}
+            topic_fields = of_v6 if version == 6 else {"name": "t"}
             field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
             committer = {"group_id": "g", "member_id": "m", field: fields.pop("epoch", epoch)}
             answer = await client.ask(
@@ -184,7 +184,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
                 transactional_id="x",
                 producer_id=producer_identity.producer_id,
                 producer_epoch=producer_identity.producer_epoch,
-                topics=[{**named, "partitions": [{**partition, "committed_metadata": ""}]}],
+                topics=[{**topic_fields, "partitions": [{**partition, "committed_metadata": ""}]}],
                 **{**committer, **fields},
             )
             (topic,) = answer.topics

@@ -158,8 +158,8 @@ async def test_the_first_header_v3_settles_the_id_of_its_connection(
     async with asking(cluster) as client:
         assert await client.delete_positions(OTHER, version=0) is not E.invalid_request
         for instance_id, error in zip(ids, errors, strict=True):
-            answered = await client.delete_positions(instance_id)
-            assert (answered is E.invalid_request) is (error is E.invalid_request)
+            answer_error = await client.delete_positions(instance_id)
+            assert (answer_error is E.invalid_request) is (error is E.invalid_request)
 
 
 @within(run_cluster, **AS_4_5)
@@ -245,8 +245,8 @@ async def test_the_list_of_connections_has_the_id(
         assert (shown["client_id"], shown["client_instance_id"]) == ("app", uuid_text(FIRST))
 
     async def none_is_left() -> bool:
-        left: list[Any] = (await http.get("/api/v1/connections")).json()
-        return not left
+        remaining_connections: list[Any] = (await http.get("/api/v1/connections")).json()
+        return not remaining_connections
 
     await until(none_is_left, "the connection is closed")
 

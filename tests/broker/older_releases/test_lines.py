@@ -132,8 +132,8 @@ def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None
         wire.send(codec.encode_request(API_VERSIONS, 4, answered_as, "x", request))
         _, answer = await wire.answer()
         await wire.close()
-        (own,) = answer.api_keys
-        return int(answer.error_code), own.min_version, own.max_version
+        (own_row,) = answer.api_keys
+        return int(answer.error_code), own_row.min_version, own_row.max_version
 
     answer = run_cluster(story, as_version=("3.6",), brokers=1)
     assert answer == (ErrorCode.unsupported_version, 0, 3)

@@ -142,20 +142,20 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     @rule()
     def clean(self) -> None:
-        dirt = dirt_of(self.log, self.now)
-        if dirt is None:
+        dirty_range = dirt_of(self.log, self.now)
+        if dirty_range is None:
             return
         records_before = self.read(COMMITTED)
-        for _ in clean(self.log, dirt, self.now):
+        for _ in clean(self.log, dirty_range, self.now):
             pass
         self.rounds += 1
-        assert self.log.local.cleaned_until == dirt.end_offset
+        assert self.log.local.cleaned_until == dirty_range.end_offset
         records_after = self.read(COMMITTED)
         assert latest(records_after) == latest(records_before), "no reader misses a value"
         assert set(records_after) <= set(records_before), "and none sees one that was not there"
-        below = [record for record in records_after if record.offset < dirt.end_offset]
+        below = [record for record in records_after if record.offset < dirty_range.end_offset]
         assert [record for record in below if record.value is not None] == self.expected(
-            dirt.end_offset
+            dirty_range.end_offset
         )
         assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
 
@@ -168,12 +168,12 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def is_committed(self, record: Written) -> bool:
         if record.pid < 0:
             return True
-        later = [
+        later_commits = [
             committed
             for pid, offset, committed in self.ended
             if pid == record.pid and offset > record.offset
         ]
-        return bool(later) and later[0]
+        return bool(later_commits) and later_commits[0]
 
     # Reading
 
@@ -384,9 +384,9 @@ class Twins:
 
     def clean(self) -> None:
         """Clean one of them, as far as it is dirty."""
-        dirt = dirt_of(self.cleaned, self.now_ms)
-        if dirt is not None:
-            for _ in clean(self.cleaned, dirt, self.now_ms):
+        dirty_range = dirt_of(self.cleaned, self.now_ms)
+        if dirty_range is not None:
+            for _ in clean(self.cleaned, dirty_range, self.now_ms):
                 pass
         self.cleaned.check_invariants()
 

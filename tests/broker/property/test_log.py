@@ -96,9 +96,13 @@ class LogAgainstList(RuleBasedStateMachine):
 
     def outcome_of(self, event: Event) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
-        for later in self.events:
-            if later.outcome is not None and later.pid == event.pid and later.base > event.base:
-                return later.outcome, later.base
+        for later_event in self.events:
+            if (
+                later_event.outcome is not None
+                and later_event.pid == event.pid
+                and later_event.base > event.base
+            ):
+                return later_event.outcome, later_event.base
         return None
 
     @property

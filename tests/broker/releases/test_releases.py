@@ -102,9 +102,9 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 
 
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
-    later = Release.newer_than("4.2.0")
-    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
-    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later)
+    later_rules = Release.newer_than("4.2.0")
+    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later_rules)
+    assert not any(getattr(rules_of("4.2.0"), field_name) for field_name in later_rules)
     assert "leaderless_partitions_keep_markers" not in Release.newer_than("4.3.1"), "it was lost"
 
 

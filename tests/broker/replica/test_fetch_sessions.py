@@ -248,11 +248,11 @@ def test_a_session_may_be_opened_for_nothing_and_is_closed_next() -> None:
 def test_an_answer_that_was_overtaken_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    slow = reader.plan()
-    assert isinstance(slow, IncrementalPlan)
+    slow_plan = reader.plan()
+    assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch()
-    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
     assert (late_answer.error, late_answer.session_id, late_answer.results) == (
         E.invalid_fetch_session_epoch,
         reader.session_id,
@@ -263,11 +263,11 @@ def test_an_answer_that_was_overtaken_is_refused() -> None:
 def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    slow = reader.plan()
-    assert isinstance(slow, IncrementalPlan)
+    slow_plan = reader.plan()
+    assert isinstance(slow_plan, IncrementalPlan)
     reader.epoch += 1
     reader.fetch(forget=[A])
-    late_answer = reader.cache.conclude(slow, [DATA], now_ms=0)
+    late_answer = reader.cache.conclude(slow_plan, [DATA], now_ms=0)
     assert late_answer.error is E.invalid_fetch_session_epoch
 
 
@@ -343,10 +343,10 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
     reader.fetch(A, B)
     first_plan = reader.plan()
     reader.epoch += 1
-    second = reader.plan()
+    second_plan = reader.plan()
     assert isinstance(first_plan, IncrementalPlan)
-    assert isinstance(second, IncrementalPlan)
-    assert first_plan.partitions is second.partitions
+    assert isinstance(second_plan, IncrementalPlan)
+    assert first_plan.partitions is second_plan.partitions
 
 
 # Partitions that do not exist
@@ -441,8 +441,8 @@ def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int)
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
     cache = FetchSessions(slot_count=1000, draw_number=iter_draw([1, 1, 1, 2]))
-    (first_reader, *_, second) = fill(cache, SHARD_COUNT + 1, A)
-    assert (first_reader.session_id, second.session_id) == (1, 2)
+    (first_reader, *_, second_reader) = fill(cache, SHARD_COUNT + 1, A)
+    assert (first_reader.session_id, second_reader.session_id) == (1, 2)
 
 
 def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
@@ -453,10 +453,10 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
     cache = FetchSessions(slot_count=1000, draw_number=in_turn(), partitions=5)
-    first_reader, second = Reader(cache), Reader(cache)
+    first_reader, second_reader = Reader(cache), Reader(cache)
     first_reader.fetch(A, B, C)
     assert first_reader.session_id > 0
-    assert second.fetch(A, B, C).session_id == 0
+    assert second_reader.fetch(A, B, C).session_id == 0
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A, B, C).session_id > 0
@@ -516,18 +516,18 @@ def test_an_old_session_gives_way_to_a_larger_one(
 
 def test_of_old_sessions_the_smallest_gives_way() -> None:
     cache = sessions(2 * SHARD_COUNT)
-    large = fill(cache, SHARD_COUNT, A, B)[0]
-    small = fill(cache, SHARD_COUNT, A)[0]
-    for reader in (small, large):
+    large_reader = fill(cache, SHARD_COUNT, A, B)[0]
+    small_reader = fill(cache, SHARD_COUNT, A)[0]
+    for reader in (small_reader, large_reader):
         reader.now_ms = EVICTION_MS + 1
         reader.fetch()
-    small.fetch(B)
-    small.fetch(forget=[B])
+    small_reader.fetch(B)
+    small_reader.fetch(forget=[B])
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 2
     late_reader.fetch(A, B, C)
-    assert cache.find(small.session_id) is None
-    assert cache.find(large.session_id) is not None
+    assert cache.find(small_reader.session_id) is None
+    assert cache.find(large_reader.session_id) is not None
 
 
 def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:

@@ -417,10 +417,10 @@ def test_a_new_leader_trusts_the_isr_for_a_while(is_in_isr: bool, is_caught_up: 
 
 def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:
     followers = [follower(B2, offset=3), follower(B3, offset=3, caught_up_ms=950)]
-    late = out_of_sync_followers(
+    late_followers = out_of_sync_followers(
         followers, {B2, B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000
     )
-    assert late == (B2,)
+    assert late_followers == (B2,)
     assert (
         out_of_sync_followers(followers, {B3}, leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == ()
     )
@@ -438,7 +438,7 @@ def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
 
 
 @pytest.mark.parametrize(
-    ("leader", "own", "offset"),
+    ("leader", "follower_answer", "offset"),
     [
         ((3, 7), (3, 9), 7),  # the same epoch ended earlier there
         ((3, 9), (3, 7), 7),  # or here
@@ -449,6 +449,9 @@ def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
     ],
 )
 def test_a_diverging_follower_goes_back_to_where_both_agree(
-    leader: tuple[int, int], own: tuple[int, int], offset: int
+    leader: tuple[int, int], follower_answer: tuple[int, int], offset: int
 ) -> None:
-    assert truncation_offset(log_end_offset=10, leader_answer=leader, follower_answer=own) == offset
+    assert (
+        truncation_offset(log_end_offset=10, leader_answer=leader, follower_answer=follower_answer)
+        == offset
+    )

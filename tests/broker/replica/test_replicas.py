@@ -209,9 +209,9 @@ def test_a_leader_keeps_new_batches_for_its_followers(
 def test_a_partition_that_wants_more_replicas_than_it_has_is_watched(
     min_isr: int, is_watched: bool
 ) -> None:
-    alone = partition(1, replicas=(1,))
+    single_replica = partition(1, replicas=(1,))
     image = cluster().with_topic(
-        topic("orders", alone, configs={"min.insync.replicas": str(min_isr)})
+        topic("orders", single_replica, configs={"min.insync.replicas": str(min_isr)})
     )
     brokers = Brokers(image, Rules(min_isr_is_bounded=False))
     assert (TP in brokers.each[B1].replicated) is is_watched
@@ -391,10 +391,10 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
     )
     (led,) = changes[B1].regrouped_partitions
     assert list(led.followers) == [B2]
-    alone = brokers.apply(
+    changes_by_broker = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
     )
-    assert alone[B1].regrouped_partitions == [led]
+    assert changes_by_broker[B1].regrouped_partitions == [led]
     assert (list(led.followers), led.isr) == ([], (1,))
 
 
@@ -433,8 +433,10 @@ def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
     moved = partition(2, isr=(2, 3), epoch=1)
     changes = brokers.apply(brokers.image.with_partition(TP, moved))
     assert changes[B1] == LeadershipChanges(lost_partitions=[(TP, moved.leader_epoch)])
-    again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
-    assert again[B1] == LeadershipChanges()
+    changes_by_broker = brokers.apply(
+        brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2))
+    )
+    assert changes_by_broker[B1] == LeadershipChanges()
 
 
 def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
@@ -456,13 +458,20 @@ def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
         .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
         .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
     )
-    changed = topic(
+    changed_topic = topic(
         "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
     )
-    new = old_image.without_topic("gone").with_topic(changed)
+    new_image = old_image.without_topic("gone").with_topic(changed_topic)
     orders = [TopicPartition("orders", order_index) for order_index in range(4)]
-    assert changed_roles(old_image, new, B1) == (TopicPartition("gone", 0), orders[0], orders[3])
+    assert changed_roles(old_image, new_image, B1) == (
+        TopicPartition("gone", 0),
+        orders[0],
+        orders[3],
+    )
     assert changed_roles(old_image, old_image, B1) == ()
-    away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
-    assert changed_roles(new, away, B1) == tuple(orders)
-    assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()
+    away = new_image.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
+    assert changed_roles(new_image, away, B1) == tuple(orders)
+    assert (
+        changed_roles(new_image, new_image.with_topic(topic("x", partition(2, replicas=(2,)))), B1)
+        == ()
+    )

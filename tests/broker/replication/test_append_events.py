@@ -45,11 +45,11 @@ class Traced:
         marker = marker_of(
             producer_id=PID, committed=committed, coordinator_epoch=coordinator_epoch
         )
-        written = append_marker(self.driver.log, marker, now_ms=NOW)
-        if isinstance(written, Rejection):
-            self.trace.trace_marker_refusal(PARTITION, marker, written)
+        append_result = append_marker(self.driver.log, marker, now_ms=NOW)
+        if isinstance(append_result, Rejection):
+            self.trace.trace_marker_refusal(PARTITION, marker, append_result)
         else:
-            self.settle(self.trace.trace_marker(self.driver.log, marker, written))
+            self.settle(self.trace.trace_marker(self.driver.log, marker, append_result))
 
     def settle(self, cause: int | None = None) -> int:
         """All is replicated; the event that causes what follows, and the cause of before is the
@@ -247,11 +247,11 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     traced.append(0, transactional=True)
     log = traced.driver.log
     marker = marker_of(producer_id=PID, committed=True)
-    written = append_marker(log, marker, now_ms=NOW)
-    assert isinstance(written, Appended)
-    traced.tracer.caused_by(traced.trace.trace_marker(log, marker, written))
-    later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
-    traced.tracer.caused_by(later)
+    append_result = append_marker(log, marker, now_ms=NOW)
+    assert isinstance(append_result, Appended)
+    traced.tracer.caused_by(traced.trace.trace_marker(log, marker, append_result))
+    later_event = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
+    traced.tracer.caused_by(later_event)
     traced.trace.note_end_cause(log)
     traced.settle()
     events = traced.events()
@@ -263,13 +263,13 @@ def test_what_was_cut_off_is_no_cause() -> None:
     traced = Traced()
     log = traced.driver.log
     for _ in range(2):
-        second = traced.tracer.emit("note", "x")
-        traced.tracer.caused_by(second)
+        second_event = traced.tracer.emit("note", "x")
+        traced.tracer.caused_by(second_event)
         traced.trace.note_end_cause(log)  # the log ends where it did: the other one is gone
     result = append_client(log, batch(0), guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     traced.settle()
-    assert traced.events()[-2].p[0] == second
+    assert traced.events()[-2].p[0] == second_event
 
 
 def test_of_many_producers_the_newest_names_are_known() -> None:

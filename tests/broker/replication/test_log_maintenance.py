@@ -131,7 +131,7 @@ async def test_without_an_interval_they_are_noted_once(bench: Bench) -> None:
 
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:
-    both = LogConfig(
+    config = LogConfig(
         rules=LATEST_RULES,
         roll_bytes=1,
         retention_ms=1_000,
@@ -140,7 +140,7 @@ async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> N
         min_cleanable_dirty_ratio=1.0,
     )
     bench.settings = msgspec.structs.replace(DEFAULTS, log_cleaner_backoff_ms=FIRST_CHECK_MS + 1)
-    log = bench.host(FIRST, both)
+    log = bench.host(FIRST, config)
     bench.put(log, "a", "b")
     bench.maintenance.start()
     bench.clock.advance(FIRST_CHECK_MS)

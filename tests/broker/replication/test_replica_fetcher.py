@@ -323,8 +323,8 @@ def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
 def test_batches_of_a_later_leader_are_left_alone() -> None:
     replica_bench = bench()
     follower = replica_bench.nodes[B2]
-    later = assign(plain(), base_offset=0, leader_epoch=9)
-    replica_bench.leader.log.append(describe_batch(later), now_ms=NOW)
+    later_batch = assign(plain(), base_offset=0, leader_epoch=9)
+    replica_bench.leader.log.append(describe_batch(later_batch), now_ms=NOW)
     replica_bench.leader.note_append(replica_bench.leader.log)
     replica_bench.settle()
     assert follower.log.log_end_offset == 0
@@ -530,8 +530,8 @@ def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     follower.bench.append(plain())
     first_answer = follower.fetch(position())
     assert first_answer.session_id > 0
-    wrong = follower.ask(session_id=99)
-    assert wrong.result().error is ErrorCode.fetch_session_id_not_found
+    wrong_answer = follower.ask(session_id=99)
+    assert wrong_answer.result().error is ErrorCode.fetch_session_id_not_found
     second_answer = follower.ask(session_id=first_answer.session_id, session_epoch=7)
     assert second_answer.result().error is ErrorCode.invalid_fetch_session_epoch
 
@@ -540,9 +540,9 @@ def test_a_new_session_replaces_the_old_one() -> None:
     follower = Follower()
     parked = follower.park(position())
     follower.epoch = 0
-    second = follower.park(position())
+    second_fetch = follower.park(position())
     assert parked.result().partitions == ()
-    assert not second.done()
+    assert not second_fetch.done()
 
 
 def test_a_forgotten_partition_is_no_news() -> None:
@@ -600,15 +600,15 @@ def test_a_wait_without_news_ends_at_its_deadline() -> None:
     follower.bench.settle(seconds=1)
     assert first_fetch.result().partitions == ()
     follower.session_id = first_fetch.result().session_id
-    second = follower.park(max_wait_ms=2_000)
+    second_fetch = follower.park(max_wait_ms=2_000)
     follower.bench.clock.pass_ms(1_900)
-    assert not second.done()
-    third = follower.park(max_wait_ms=200)
-    assert second.done(), "a follower has one request out"
+    assert not second_fetch.done()
+    third_fetch = follower.park(max_wait_ms=200)
+    assert second_fetch.done(), "a follower has one request out"
     follower.bench.clock.pass_ms(150)
-    assert not third.done()
+    assert not third_fetch.done()
     follower.bench.clock.pass_ms(50)
-    assert third.done()
+    assert third_fetch.done()
 
 
 def test_who_does_not_want_to_wait_does_not() -> None:
@@ -700,10 +700,10 @@ def test_a_follower_out_of_range_learns_the_ends(timestamp: int, offset: int) ->
         )
     )
     assert (reply.error, reply.offset) == (0, offset)
-    old = follower.sessions.list_offset(
+    old_answer = follower.sessions.list_offset(
         ReplicaOffsetCommand(
             replica_id=B2, topic_partition=TP, current_leader_epoch=3, timestamp_ms=timestamp
         )
     )
-    assert old.error is ErrorCode.unknown_leader_epoch
+    assert old_answer.error is ErrorCode.unknown_leader_epoch
     assert NOW

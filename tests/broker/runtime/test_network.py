@@ -188,10 +188,10 @@ def test_a_client_without_a_certificate_gets_an_alert(play: Play) -> None:
         with pytest.raises(ssl.SSLError, match="certificate required"):
             await reader.read(1)
         writer.transport.abort()
-        older = endpoint.context(with_certificate=False)
-        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        older_context = endpoint.context(with_certificate=False)
+        older_context.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError, match="alert handshake failure"):
-            await endpoint.connect(older)
+            await endpoint.connect(older_context)
         assert endpoint.made == []
         await echoes(endpoint)
 
@@ -215,9 +215,9 @@ def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
 
 def test_who_goes_away_in_the_middle_is_forgotten(play: Play) -> None:
     async def story(endpoint: ListeningEnd) -> None:
-        for sent in (b"", b"\x16\x03\x01"):
+        for sent_bytes in (b"", b"\x16\x03\x01"):
             _, writer = await endpoint.connect(None)
-            writer.write(sent)
+            writer.write(sent_bytes)
             writer.close()
             await writer.wait_closed()
         await echoes(endpoint)
@@ -247,13 +247,13 @@ class Work(NamedTuple):
 @pytest.mark.parametrize("in_thread", [True, False])
 async def test_work_is_done_in_one_room(in_thread: bool) -> None:
     unpacker = Unpacker(in_thread=in_thread)
-    rooms: list[mmap.mmap] = []
+    buffers: list[mmap.mmap] = []
     threads: set[int] = set()
 
-    def do(work: Work, room: mmap.mmap) -> int:
-        rooms.append(room)
+    def do(work: Work, buffer: mmap.mmap) -> int:
+        buffers.append(buffer)
         threads.add(threading.get_ident())
-        return len(room) - work.room_bytes
+        return len(buffer) - work.room_bytes
 
     async def ask(size: int) -> int:
         await unpacker.enter()
@@ -263,7 +263,7 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
             unpacker.leave()
 
     assert await asyncio.gather(ask(10_000), ask(10_000), ask(5_000)) == [0, 0, 5_000]
-    assert rooms[0] is rooms[1] is rooms[2]
+    assert buffers[0] is buffers[1] is buffers[2]
     assert await ask(20_000) == 0
     assert (threads == {threading.get_ident()}) is not in_thread
     unpacker.close()
@@ -273,11 +273,11 @@ async def test_work_is_done_in_one_room(in_thread: bool) -> None:
 async def test_one_waits_for_the_other() -> None:
     unpacker = Unpacker(in_thread=True)
     loop = asyncio.get_running_loop()
-    begun, let_go = asyncio.Event(), threading.Event()
+    begin_event, let_go = asyncio.Event(), threading.Event()
     order: list[str] = []
 
     def wait_in_room(_: Work, __: mmap.mmap) -> None:
-        loop.call_soon_threadsafe(begun.set)
+        loop.call_soon_threadsafe(begin_event.set)
         let_go.wait()
         order.append("first")
 
@@ -286,7 +286,7 @@ async def test_one_waits_for_the_other() -> None:
 
     await unpacker.enter()
     leaving = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
-    await begun.wait()
+    await begin_event.wait()
     leaving.cancel()  # its client has gone; the thread works on
     unpacker.leave()
     await unpacker.enter()

@@ -143,11 +143,11 @@ async def test_a_handler_may_wait_and_others_pass_it() -> None:
         return command
 
     link_bench.network.register(B, handler)
-    slow, quick = link_bench.ask("slow"), link_bench.ask("quick")
+    slow_request, quick = link_bench.ask("slow"), link_bench.ask("quick")
     assert await quick == "quick"
-    assert not slow.done()
+    assert not slow_request.done()
     gate.set_result(None)
-    assert await slow == "slow"
+    assert await slow_request == "slow"
 
 
 async def test_a_handler_may_answer_with_any_awaitable() -> None:
@@ -263,7 +263,7 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "answered", "log_events"),
+    ("raised", "answer_error", "log_events"),
     [
         (ValueError("broken"), ErrorCode.unknown_server_error, ["peer.handler_failed"]),
         (
@@ -275,7 +275,7 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     ids=["a bug", "an error alone"],
 )
 async def test_a_handler_that_fails_answers_with_an_error(
-    raised: Exception, answered: ErrorCode, log_events: list[str]
+    raised: Exception, answer_error: ErrorCode, log_events: list[str]
 ) -> None:
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         raise raised
@@ -284,7 +284,7 @@ async def test_a_handler_that_fails_answers_with_an_error(
     link_bench.network.register(B, handler)
     with capture_logs() as logs, pytest.raises(PeerAnsweredError) as error_info:
         await link_bench.ask()
-    assert error_info.value.error == answered
+    assert error_info.value.error == answer_error
     assert [entry["event"] for entry in logs] == log_events
 
 
@@ -348,13 +348,13 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
     env: VirtualEnvironment, network: LoopNetwork, /
 ) -> None:
     network.register(B, silence)
-    ended: list[tuple[int, int]] = []
+    timeouts: list[tuple[int, int]] = []
     start_ms = env.clock.monotonic_ms()
 
     def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
         def note_timeout(future: asyncio.Future[Any]) -> None:
             assert isinstance(future.exception(), PeerTimeoutError)
-            ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
+            timeouts.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
 
         return note_timeout
 
@@ -362,7 +362,7 @@ async def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline(
         answer = network.ask(A, B, 27, 1, "x", timeout_ms=timeout_ms)
         future_of(answer).add_done_callback(note(timeout_ms))
     await asyncio.sleep(1)
-    assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
+    assert timeouts == [(100, 100), (100, 100), (200, 200), (300, 300)]
     assert network.in_flight == 0
 
 
@@ -487,15 +487,15 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
 ) -> None:
     link_bench = LinkBench(interceptor=Script(peer_request=FaultEffect(outcome=outcome)))
     link_bench.network.register(B, echo)
-    lost = link_bench.ask(timeout_ms=30_000)
+    lost_request = link_bench.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
     assert [request.is_lost for request in link_bench.network.unanswered_requests()] == [True]
     link_bench.clock.advance(29_000)
     await asyncio.sleep(0)
-    assert not lost.done()
+    assert not lost_request.done()
     link_bench.clock.advance(2_000)
     with pytest.raises(PeerTimeoutError, match="within 30000 ms"):
-        await lost
+        await lost_request
     assert link_bench.network.unanswered_requests() == []
 
 
@@ -573,8 +573,8 @@ async def test_a_held_crossing_waits_alone(point: str) -> None:
 
     link_bench = LinkBench(interceptor=Script(**{point: hold_first}))
     link_bench.network.register(B, echo)
-    first_request, second = link_bench.ask("first"), link_bench.ask("second")
-    assert await second == "second"
+    first_request, second_request = link_bench.ask("first"), link_bench.ask("second")
+    assert await second_request == "second"
     assert not first_request.done()
     gate.set_result(PASS)
     assert await first_request == "first"

@@ -123,9 +123,10 @@ def test_versions_can_be_chosen(pki: Pki) -> None:
     )
     server, _ = handshake(old_context, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
-    both = ("TLSv1.3", "TLSv1.2")
+    both_versions = ("TLSv1.3", "TLSv1.2")
     server, _ = handshake(
-        server_context(pki.pem(), ClientAuth.NONE), client_context(pki.trust(versions=both))
+        server_context(pki.pem(), ClientAuth.NONE),
+        client_context(pki.trust(versions=both_versions)),
     )
     assert server.version() == "TLSv1.3"
 
@@ -150,8 +151,8 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
         server_context(TlsPem(certificate="a", key="b"), ClientAuth.NONE)
     with pytest.raises(ConfigError, match="of the client"):
         client_context(ClientTls(authority="a"))
-    alone = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
-    handshake(server_context(alone, ClientAuth.NONE), client_context(pki.trust()))
+    own_files = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
+    handshake(server_context(own_files, ClientAuth.NONE), client_context(pki.trust()))
     bare = TlsPem(**pem_texts(pki.broker))
     handshake(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
 

@@ -75,16 +75,16 @@ async def test_a_failure_is_raised_to_the_caller(tasks: LoopTasks) -> None:
 
 async def test_a_driven_coroutine_goes_on_without_a_turn_of_the_loop(tasks: LoopTasks) -> None:
     first_pending: Pending[int] = Pending(tasks)
-    second: Pending[int] = Pending(tasks)
+    second_pending: Pending[int] = Pending(tasks)
     outcomes: list[object] = []
 
     async def add() -> int:
-        return await first_pending + await second
+        return await first_pending + await second_pending
 
     tasks.drive(add(), lambda result, error: outcomes.append((result, error)), name="add")
     first_pending.resolve(1)
     assert outcomes == []
-    second.resolve(2)
+    second_pending.resolve(2)
     assert outcomes == [(3, None)], "in the same turn"
     assert not tasks.stepping
 
@@ -153,11 +153,11 @@ async def test_a_cancelled_future_met_in_the_first_step_is_the_outcome(tasks: Lo
 
 async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
     first_future = asyncio.get_running_loop().create_future()
-    second = asyncio.get_running_loop().create_future()
+    second_future = asyncio.get_running_loop().create_future()
 
     async def wait() -> tuple[int, int, str]:
         first_result = await first_future
-        two = await second
+        two = await second_future
         task = asyncio.current_task()
         assert task is not None
         return first_result, two, task.get_name()
@@ -169,7 +169,7 @@ async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
     first_future.set_result(1)
     await a_few_turns()
     assert outcomes == []
-    second.set_result(2)
+    second_future.set_result(2)
     await a_few_turns()
     assert outcomes.only == ((1, 2, "waiter"), None)
     assert len(tasks) == 0
@@ -219,20 +219,20 @@ async def test_a_bare_yield_is_only_a_turn(tasks: LoopTasks) -> None:
 
 async def test_a_failed_future_reaches_the_coroutine_which_may_go_on(tasks: LoopTasks) -> None:
     first_future = asyncio.get_running_loop().create_future()
-    second = asyncio.get_running_loop().create_future()
+    second_future = asyncio.get_running_loop().create_future()
 
     async def wait() -> str:
         try:
             await first_future
         except ValueError:
-            return f"recovered {await second}"
+            return f"recovered {await second_future}"
         return "never"
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
     first_future.set_exception(ValueError("broken"))
     await a_few_turns()
-    second.set_result("here")
+    second_future.set_result("here")
     await a_few_turns()
     assert outcomes.only == ("recovered here", None)
 
@@ -377,13 +377,13 @@ async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
 
 
 async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -> None:
-    ended = []
+    ended_tasks = []
 
     async def end_last() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            ended.append("last")
+            ended_tasks.append("last")
 
     async def end_first() -> None:
         try:
@@ -391,12 +391,12 @@ async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -
         finally:
             tasks.spawn(end_last(), name="last")
             await asyncio.sleep(0)
-            ended.append("first")
+            ended_tasks.append("first")
 
     tasks.spawn(end_first(), name="first")
     await a_few_turns()
     await tasks.close()
-    assert sorted(ended) == ["first", "last"]
+    assert sorted(ended_tasks) == ["first", "last"]
 
 
 # Turns
@@ -607,7 +607,7 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     env: VirtualEnvironment,
 ) -> None:
     tracer = env.tracer
-    first_event, second = tracer.emit("note", "x"), tracer.emit("note", "x")
+    first_event, second_event = tracer.emit("note", "x"), tracer.emit("note", "x")
     answer: Pending[None] = Pending(env.tasks)
     causes_and_wakers: list[tuple[int, int]] = []
 
@@ -625,14 +625,14 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
 
     env.tasks.drive(take_first_cause(), note_cause, name="at once")
     env.tasks.drive(later(), note_cause, name="later")
-    tracer.caused_by(second)
+    tracer.caused_by(second_event)
     answer.resolve(None)
     assert causes_and_wakers == [
         (first_event, NO_CAUSE),
-        (first_event, second),
+        (first_event, second_event),
         (first_event, NO_CAUSE),
     ]
-    assert tracer.cause == second
+    assert tracer.cause == second_event
 
 
 # Who waits for a turn goes on in order of what it has used and wants, and a turn has an end.

@@ -81,7 +81,7 @@ def test_the_bound_is_of_bytes() -> None:
 
 def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    ended = [
+    ended_events = [
         writer.write("verify.ask", tx="done/1:0"),
         writer.write("txn.complete", tx="done/1:0", state="CompleteCommit"),
     ]
@@ -93,7 +93,7 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     ][1:]
     writer.fill(1_000)
     assert writer.ring.first > max(open_ones)
-    assert set(ended).isdisjoint(writer.kept())
+    assert set(ended_events).isdisjoint(writer.kept())
     assert writer.kept() == [*open_ones, *range(writer.ring.first, writer.ring.next)]
     assert writer.kept(open_ones[1])[:2] == open_ones[1:]
     assert next(writer.ring.texts()).count(b"\n") == len(open_ones)
@@ -105,14 +105,14 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
 def test_names_in_payloads_and_names_with_slashes_differ() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     first_line = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
-    second = writer.write("verify.ask", tx="a/c/2:0")
+    second_number = writer.write("verify.ask", tx="a/c/2:0")
     quoted = writer.write("verify.ask", tx='"quoted"/3:0')
     event = {"i": writer.ring.next, "k": "snapshot", "d": {"transactions": [{"tx": "a/b/1:0"}]}}
     writer.ring.add(msgspec.json.encode(event) + b"\n", 1)
     writer.write("txn.complete", tx="a/c/2:0", state="CompleteAbort")
     writer.fill(1_000)
     assert writer.kept()[:3] == [first_line, quoted, writer.ring.first]
-    assert second < quoted
+    assert second_number < quoted
 
 
 def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
@@ -179,9 +179,9 @@ def test_both_forms_make_the_same_lines_of_the_first_events() -> None:
 
 def test_a_batch_of_rows_is_read_without_those_before() -> None:
     rows = TraceRows(None)
-    (_, second) = rows.lines(rows.kept(ROWS, 100), 100).splitlines()
-    assert json.loads(second)["l"] == 101, "its cause is of an older batch"
-    assert json.loads(second)["i"] == 101
+    (_, second_line) = rows.lines(rows.kept(ROWS, 100), 100).splitlines()
+    assert json.loads(second_line)["l"] == 101, "its cause is of an older batch"
+    assert json.loads(second_line)["i"] == 101
 
 
 def test_times_count_from_the_start() -> None:

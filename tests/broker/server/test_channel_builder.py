@@ -148,17 +148,17 @@ def test_those_who_are_not_known_may_not_hold_much_together() -> None:
     async def main(cluster: VirtualCluster) -> None:
         known_wire = await sasl_wire(cluster)
         await log_in(known_wire)
-        small, large = await sasl_wire(cluster), await sasl_wire(cluster)
+        small_wire, large_wire = await sasl_wire(cluster), await sasl_wire(cluster)
         # Frames that are never whole.
-        small.send((50_000).to_bytes(4, "big") + bytes(30_000))
-        large.send((90_000).to_bytes(4, "big") + bytes(80_000))
-        assert await large.is_closed_by_broker()
-        small.send(bytes(20_000))
-        assert await small.is_closed_by_broker()  # for what it has sent, not for what it holds
+        small_wire.send((50_000).to_bytes(4, "big") + bytes(30_000))
+        large_wire.send((90_000).to_bytes(4, "big") + bytes(80_000))
+        assert await large_wire.is_closed_by_broker()
+        small_wire.send(bytes(20_000))
+        assert await small_wire.is_closed_by_broker()  # for what it has sent, not for what it holds
         known_wire.send(request(known_wire, 17, 1, mechanism="PLAIN"))
         assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
         await known_wire.close()
-        for wire in (small, large):
+        for wire in (small_wire, large_wire):
             with contextlib.suppress(ConnectionResetError):
                 await wire.close()
 
@@ -219,14 +219,14 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
     broker = authority.issue("broker", hosts=("127.0.0.1",))
     alice = authority.issue("alice")
-    second = msgspec.structs.replace(
+    second_listener = msgspec.structs.replace(
         MUTUAL, name="SECOND", principal_mapping_rules="RULE:^CN=(bob|alice),.*$/$1/U"
     )
-    third = msgspec.structs.replace(
+    third_listener = msgspec.structs.replace(
         MUTUAL, name="THIRD", principal_mapping_rules="RULE:^CN=bob,.*$/bob/"
     )
     security = SecurityOptions(
-        listeners=(MUTUAL, second, third),
+        listeners=(MUTUAL, second_listener, third_listener),
         tls=TlsFiles(
             certificate=str(broker.certificate),
             key=str(broker.key),
@@ -300,11 +300,11 @@ def test_a_password_may_be_of_one_mechanism_alone() -> None:
     credentials = first_credentials(
         SecurityOptions(scram_users_by_mechanism=by_mechanism), lambda _: salt
     )
-    small, large = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+    sha_256, sha_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
     assert credentials == {
-        ("bob", small): credential_of("a", mechanism=small, salt=salt),
-        ("bob", large): credential_of("b", mechanism=large, salt=salt),
-        ("ann", large): credential_of("c", mechanism=large, salt=salt),
+        ("bob", sha_256): credential_of("a", mechanism=sha_256, salt=salt),
+        ("bob", sha_512): credential_of("b", mechanism=sha_512, salt=salt),
+        ("ann", sha_512): credential_of("c", mechanism=sha_512, salt=salt),
     }
 
 
@@ -669,10 +669,10 @@ NOW_MS = 1_700_000_000_000
 def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=NOW_MS)
     pair = authority.issue("broker", hosts=("127.0.0.1", "localhost", "localhost"))
-    own = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
     signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
-    own.verify_directly_issued_by(signer)
-    names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate.verify_directly_issued_by(signer)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert stat.S_IMODE(pair.key.stat().st_mode) == 0o600
@@ -680,10 +680,10 @@ def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Pa
 
 def test_a_client_has_its_name_and_no_hosts(tmp_path: Path) -> None:
     pair = Authority(tmp_path, now_ms=NOW_MS).issue("alice")
-    own = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
-    assert own.subject.rfc4514_string() == "CN=alice,O=txnsim"
+    certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=alice,O=txnsim"
     with pytest.raises(x509.ExtensionNotFound):
-        own.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
 
 
 def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

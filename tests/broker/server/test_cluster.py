@@ -151,17 +151,17 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
 
     sim = SimCluster(real_environment(), options(brokers=2))
     await sim.start()
-    second = BrokerId(2)
-    endpoint = sim.members[second].endpoints[0]
-    await sim.kill_broker(second)
+    second_broker = BrokerId(2)
+    endpoint = sim.members[second_broker].endpoints[0]
+    await sim.kill_broker(second_broker)
     with pytest.raises(OSError, match="in use"):
         await listens(reuse_address=False)
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(endpoint.host, endpoint.port)
-    await sim.start_broker(second)
+    await sim.start_broker(second_broker)
     _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
     writer.close()
-    await sim.kill_broker(second)
+    await sim.kill_broker(second_broker)
     await sim.stop()
     await listens(reuse_address=True)
 
@@ -249,10 +249,10 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
         cluster.arm(action, point, api=api, limit=1)
         async with cluster.client() as client:
             async with await begin_transaction(client, "tx") as producer:
-                sent = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
+                all_sends = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
                 if isinstance(action, Hold):
                     releasing = cluster.env.tasks.spawn(release(cluster), name="release")
-                await sent
+                await all_sends
                 await producer.commit()
                 if isinstance(action, Hold):
                     await releasing
@@ -351,10 +351,10 @@ def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
         (endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS")),
         (endpoint("127.0.0.1", 3),),
     ]
-    first_broker, second = registered_brokers(options, endpoints)
+    first_broker, second_broker = registered_brokers(options, endpoints)
     assert (first_broker.broker_id, first_broker.host, first_broker.port) == (0, "127.0.0.1", 1)
     assert first_broker.addresses == {"TLS": ("127.0.0.1", 2)}
-    assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
+    assert (second_broker.broker_id, second_broker.port, second_broker.addresses) == (7, 3, {})
 
 
 def test_what_is_advertised_is_told() -> None:

@@ -220,10 +220,10 @@ async def test_overlapping_partitions_last_until_the_last_one_is_healed(
     reaches = cluster.env.network.reaches
     cluster.sim.isolate(B3)
     heal_first = await control(cluster).partition(((B1,), (B2, B3)))
-    second = await control(cluster).partition(((B2,), (B1,)))
+    heal_second = await control(cluster).partition(((B2,), (B1,)))
     await heal_first()
     assert not reaches(B1, B2)
-    await second()
+    await heal_second()
     assert reaches(B1, B2)
     assert not reaches(B1, B3), "somebody else has isolated it"
 
@@ -233,18 +233,18 @@ async def test_clocks_are_set_for_one_or_for_all_and_set_right_again(
     cluster: VirtualCluster,
 ) -> None:
     def ahead(broker_id: BrokerId) -> int:
-        own = cluster.sim.brokers[broker_id].environment.clock
-        return own.now_ms() - cluster.env.clock.now_ms()
+        own_clock = cluster.sim.brokers[broker_id].environment.clock
+        return own_clock.now_ms() - cluster.env.clock.now_ms()
 
     before_ms = cluster.env.clock.now_ms()
-    alone = await control(cluster).move_clock(-5_000, broker=B2)
+    restore_clock = await control(cluster).move_clock(-5_000, broker=B2)
     everybody = await control(cluster).move_clock(60_000, broker=None)
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, -5_000, 0]
     assert cluster.env.clock.now_ms() - before_ms == 60_000
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
     assert ahead(B2) == -5_000, "a machine keeps its clock"
-    await alone()
+    await restore_clock()
     await everybody()
     assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, 0, 0]
     assert cluster.env.clock.advanced_ms == 0

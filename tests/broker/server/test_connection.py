@@ -241,7 +241,7 @@ async def test_acks_0_that_fails_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("point", "action", "records", "answered"),
+    ("point", "action", "records", "answer_error"),
     [
         (REQUEST, Delay(delay_ms=5_000), 1, E.none),
         (REQUEST, Fail(error="NOT_LEADER_OR_FOLLOWER"), 0, E.not_leader_or_follower),
@@ -259,16 +259,16 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     point: FaultPoint,
     action: Action,
     records: int,
-    answered: ErrorCode | None,
+    answer_error: ErrorCode | None,
 ) -> None:
     cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
     started_ms = cluster.env.clock.monotonic_ms()
     wire.send(wire.produce(first_partition()) + wire.metadata())
-    if answered is None:
+    if answer_error is None:
         assert await wire.silent_for(60), "later requests of the connection wait for ever"
     else:
         _, message = await wire.answer()
-        assert message.responses[0].partition_responses[0].error_code == answered
+        assert message.responses[0].partition_responses[0].error_code == answer_error
         took_ms = cluster.env.clock.monotonic_ms() - started_ms
         assert (took_ms >= 5_000) == isinstance(action, Delay)
         assert (await wire.answer())[0] == 2
@@ -309,17 +309,17 @@ async def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while(
     cluster.arm(Hold(), REQUEST, client_id="wire", limit=1)
     wire.writer.transport.set_write_buffer_limits(high=50_000)
     frames = [wire.produce(first_partition(), value=bytes(10_000)) for _ in range(100)]
-    sent = 0
+    sent_count = 0
     for frame in frames:
         wire.send(frame)
-        sent += 1
+        sent_count += 1
         try:
             async with asyncio.timeout(1):
                 await wire.writer.drain()
         except TimeoutError:
             break
-    assert sent < len(frames), "the writer had to wait: nobody reads any more"
-    for frame in frames[sent:]:
+    assert sent_count < len(frames), "the writer had to wait: nobody reads any more"
+    for frame in frames[sent_count:]:
         wire.send(frame)
     cluster.sim.injector.release("f")
     assert [(await wire.answer())[0] for _ in frames] == list(range(1, 101))
@@ -383,12 +383,14 @@ async def test_connections_and_requests_are_in_the_trace(
     (cause,) = events[kinds.index("log.append")].p
     received = next(event for event in events if event.i == cause)
     assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), "the request is the cause"
-    answered = next(event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg")
-    assert (answered.k, answered.d["response"]) == ("msg.send", True)
-    assert "error" not in answered.d
-    assert answered.d["correlation"] == received.d["correlation"]
+    answer_event = next(
+        event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
+    )
+    assert (answer_event.k, answer_event.d["response"]) == ("msg.send", True)
+    assert "error" not in answer_event.d
+    assert answer_event.d["correlation"] == received.d["correlation"]
     assert received.d["summary"] == str(first_partition())
-    assert received.d["bytes"] > answered.d["bytes"] > 0
+    assert received.d["bytes"] > answer_event.d["bytes"] > 0
     assert received.p == (), "a foreign client's request is a root"
     assert "client/wire" in cluster.env.tracer.nodes
 
@@ -402,12 +404,12 @@ async def test_brief_tells_of_answers_only_where_they_carry_an_error(
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
     events: list[Any] = list(cluster.env.tracer.events())
-    (answered,) = [event for event in events if event.k == "msg.send"]
-    assert answered.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
-    (request_event,) = [event for event in events if event.i == answered.p[-1]]
+    (answer_event,) = [event for event in events if event.k == "msg.send"]
+    assert answer_event.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    (request_event,) = [event for event in events if event.i == answer_event.p[-1]]
     assert (request_event.k, request_event.d["correlation"]) == (
         "msg.recv",
-        answered.d["correlation"],
+        answer_event.d["correlation"],
     )
 
 
@@ -430,10 +432,10 @@ async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_ans
         cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
     events: list[Any] = list(tracer.events())
-    (answered,) = [event for event in events if event.k == "msg.send" and "error" in event.d] or [
-        None
-    ]
-    assert (answered is None) == isinstance(action, Hold)
+    (answer_event,) = [
+        event for event in events if event.k == "msg.send" and "error" in event.d
+    ] or [None]
+    assert (answer_event is None) == isinstance(action, Hold)
 
 
 @within(run, trace_level=TraceLevel.FULL)
@@ -512,15 +514,15 @@ def test_a_request_is_logged_with_connection_client_transaction_and_correlation(
     assert received["version"] == 5
     assert received["broker"] == 1
     assert received["principal"] == "User:ANONYMOUS"
-    own, peer, number = received["connection"].split("-")
-    assert own.startswith("127.0.0.1:")
-    assert peer != own
+    own_address, peer, number = received["connection"].split("-")
+    assert own_address.startswith("127.0.0.1:")
+    assert peer != own_address
     assert int(number) >= 0
-    (answered,) = matching_lines(lines, "request.answered", api="EndTxn")
-    assert answered["correlation_id"] == received["correlation_id"]
-    assert answered["connection"] == received["connection"]
-    assert answered["ms"] >= 0
-    assert "errors" not in answered
+    (answer_line,) = matching_lines(lines, "request.answered", api="EndTxn")
+    assert answer_line["correlation_id"] == received["correlation_id"]
+    assert answer_line["connection"] == received["connection"]
+    assert answer_line["ms"] >= 0
+    assert "errors" not in answer_line
     (listed,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
     assert "transactional_id" not in listed, "it is about none"
 
@@ -545,8 +547,13 @@ def test_errors_are_told_by_their_names_once_each() -> None:
         async with cluster.client() as client:
             await Admin(client).describe_transactions(["nobody", "somebody"])
 
-    (answered, *_) = matching_lines(logs_of(story), "request.answered", api="DescribeTransactions")
-    assert answered["errors"] in (["TRANSACTIONAL_ID_NOT_FOUND"], ["COORDINATOR_LOAD_IN_PROGRESS"])
+    (answer_line, *_) = matching_lines(
+        logs_of(story), "request.answered", api="DescribeTransactions"
+    )
+    assert answer_line["errors"] in (
+        ["TRANSACTIONAL_ID_NOT_FOUND"],
+        ["COORDINATOR_LOAD_IN_PROGRESS"],
+    )
 
 
 @pytest.mark.parametrize("error", [ErrorCode.not_coordinator, ErrorCode.concurrent_transactions])
@@ -557,9 +564,9 @@ def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode
         )
         await a_transaction(cluster)
 
-    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second_answer = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["errors"] == [error.name.upper()]
-    assert "errors" not in second
+    assert "errors" not in second_answer
 
 
 def test_a_request_without_an_answer_says_so() -> None:
@@ -571,8 +578,8 @@ def test_a_request_without_an_answer_says_so() -> None:
         await wire.answer()
         await wire.close()
 
-    (answered,) = matching_lines(logs_of(story), "request.answered", api="Produce")
-    assert answered["answer"] == NoResponse.NONE.name.lower()
+    (answer_line,) = matching_lines(logs_of(story), "request.answered", api="Produce")
+    assert answer_line["answer"] == NoResponse.NONE.name.lower()
 
 
 def test_what_was_lost_by_a_fault_is_no_answer() -> None:
@@ -584,9 +591,9 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
             await producer.commit()
             await producer.close()
 
-    first_answer, second = matching_lines(logs_of(story), "request.answered", api="EndTxn")
+    first_answer, second_answer = matching_lines(logs_of(story), "request.answered", api="EndTxn")
     assert first_answer["answer"] == NoResponse.NEVER.name.lower()
-    assert "answer" not in second
+    assert "answer" not in second_answer
 
 
 def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
@@ -609,8 +616,8 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
     assert set(names[:2]) == {"one", "two"}, "both wait at the same time"
     for client_id in ("one", "two"):
         (received,) = matching_lines(lines, "request.received", client_id=client_id)
-        (answered,) = matching_lines(lines, "request.answered", client_id=client_id)
-        assert answered["connection"] == received["connection"]
+        (answer_line,) = matching_lines(lines, "request.answered", client_id=client_id)
+        assert answer_line["connection"] == received["connection"]
     assert not any(
         "client_id" in matching_line for matching_line in matching_lines(lines, "connection.closed")
     )
@@ -700,16 +707,16 @@ class Reader:
 
 def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
     unread = HeldBytes(100)
-    small, large, newest = Reader(), Reader(), Reader()
-    unread.set_held_bytes(small, 20)
-    unread.set_held_bytes(large, 60)
-    unread.set_held_bytes(large, 70)
+    small_reader, large_reader, newest = Reader(), Reader(), Reader()
+    unread.set_held_bytes(small_reader, 20)
+    unread.set_held_bytes(large_reader, 60)
+    unread.set_held_bytes(large_reader, 70)
     assert unread.total == 90
     unread.set_held_bytes(newest, 11)
-    assert (small.given_up, large.given_up, newest.given_up) == (0, 1, 0)
+    assert (small_reader.given_up, large_reader.given_up, newest.given_up) == (0, 1, 0)
     assert unread.total == 31
-    unread.forget(small)
-    unread.forget(small)
+    unread.forget(small_reader)
+    unread.forget(small_reader)
     assert unread.total == 11
 
 
@@ -742,8 +749,8 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     pieces_bytes = sum(map(len, pieces))
     outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)
     outbox.flush()
-    (sent,) = transport.writelines.call_args.args
-    assert [id(buffer) for buffer in sent[1:]] == [id(piece) for piece in pieces]
+    (written_buffers,) = transport.writelines.call_args.args
+    assert [id(buffer) for buffer in written_buffers[1:]] == [id(piece) for piece in pieces]
     outbox.is_paused = True
     for _ in range(3):
         outbox.put_pieces(b"head", pieces, pieces_bytes, is_stored=False)

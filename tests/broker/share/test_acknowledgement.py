@@ -46,18 +46,18 @@ def two() -> tuple[SharePartition, PartitionMember, PartitionMember]:
 
 
 @pytest.mark.parametrize("acknowledge_type", [0, 1, 2, 3])
-@pytest.mark.parametrize("where", ["0-9", "3-5"])
-def test_each_type_moves_records(where: str, acknowledge_type: int) -> None:
+@pytest.mark.parametrize("offset_range", ["0-9", "3-5"])
+def test_each_type_moves_records(offset_range: str, acknowledge_type: int) -> None:
     partition, a, _ = two()
     state_after = STATE_AFTER[acknowledge_type]
-    write = a.says(f"{where}:{acknowledge_type}")
-    assert batches_of(write) == f"{where} {state_after:d} 1"
-    assert f"{where} {state_after.name.lower()} 1 ..." in in_flight_text(partition)
+    write = a.says(f"{offset_range}:{acknowledge_type}")
+    assert batches_of(write) == f"{offset_range} {state_after:d} 1"
+    assert f"{offset_range} {state_after.name.lower()} 1 ..." in in_flight_text(partition)
     persist(partition, write)
-    if where == "0-9" and state_after is not RecordState.AVAILABLE:
+    if offset_range == "0-9" and state_after is not RecordState.AVAILABLE:
         assert offsets(partition) == (20, 29, 30, 0)
     else:
-        assert f"{where} {state_after.name.lower()} 1" in in_flight_text(partition)
+        assert f"{offset_range} {state_after.name.lower()} 1" in in_flight_text(partition)
         assert "..." not in in_flight_text(partition)
         assert partition.start_offset == 0
 

@@ -297,13 +297,13 @@ def test_a_record_in_its_last_delivery_ends_what_is_taken_before_it() -> None:
     member = PartitionMember(partition)
     assert member.takes("0-9", most=1, mode=STRICT) == "0-0:2"
     settings = SharePartitionSettings(delivery_count_limit=3)
-    late = PartitionMember(partition, settings=settings)
+    late_member = PartitionMember(partition, settings=settings)
     member.acknowledge("0-0:2")
     assert in_flight_text(partition) == "0-0 available 2, 1-9 available 1"
-    assert late.takes("0-9") == "0-0:3"
-    assert late.takes("0-9") == "1-9:2"
-    late.acknowledge("1-1:1 2-2:2 3-9:1")
-    assert late.takes("1-9") == "2-2:3"
+    assert late_member.takes("0-9") == "0-0:3"
+    assert late_member.takes("0-9") == "1-9:2"
+    late_member.acknowledge("1-1:1 2-2:2 3-9:1")
+    assert late_member.takes("1-9") == "2-2:3"
     partition = load_partition("0-4 0 1", "5-9 0 1")
     assert PartitionMember(partition, settings=settings).takes("0-4 5-9") == "0-4:2 5-9:2"
 

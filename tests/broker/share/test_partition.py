@@ -194,8 +194,8 @@ def test_writes_are_answered_in_any_order() -> None:
     partition = load_partition()
     member = PartitionMember(partition)
     member.takes("0-9")
-    first_write, second = member.says("0-4:1"), member.says("5-9:2")
-    persist(partition, second)
+    first_write, second_write = member.says("0-4:1"), member.says("5-9:2")
+    persist(partition, second_write)
     persist(partition, first_write, error=15)
     assert in_flight_text(partition) == "0-4 acquired a 1, 5-9 available 1"
 

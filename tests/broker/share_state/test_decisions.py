@@ -146,8 +146,8 @@ def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
     state_bench.initialize(state_epoch=3)
     state_bench.read(4)
     decisions = state_bench.decisions
-    older = InitializeShareState(key=KEY, state_epoch=2)
-    assert rejection_of(decisions.initialize(older)) == (E.fenced_state_epoch, STATE_OTHER)
+    older_command = InitializeShareState(key=KEY, state_epoch=2)
+    assert rejection_of(decisions.initialize(older_command)) == (E.fenced_state_epoch, STATE_OTHER)
     assert rejection_of(decisions.read(reading(3))) == (E.fenced_leader_epoch, LEADER_OLDER)
     old_both = writing(leader=3, state=2)
     assert rejection_of(decisions.write(old_both)) == (E.fenced_leader_epoch, LEADER_OLDER)
@@ -159,12 +159,15 @@ def test_older_epochs_are_fenced(state_bench: ShareStateBench) -> None:
 def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
     state_bench = ShareStateBench(share_state_fences_are_brief=False)
     state_bench.initialize(state_epoch=3)
-    older = InitializeShareState(key=KEY, state_epoch=2)
+    older_command = InitializeShareState(key=KEY, state_epoch=2)
     message = (
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert rejection_of(state_bench.decisions.initialize(older)) == (E.fenced_state_epoch, message)
+    assert rejection_of(state_bench.decisions.initialize(older_command)) == (
+        E.fenced_state_epoch,
+        message,
+    )
 
 
 def test_too_many_batches_are_refused_before_anything_is_combined(
@@ -183,11 +186,12 @@ def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(
     state_bench: ShareStateBench,
 ) -> None:
     state_bench.initialize()
-    odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
+    reversed_batch, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
     assert (
-        rejection_of(state_bench.decisions.write(writing(odd, sound)))[0] is E.unknown_server_error
+        rejection_of(state_bench.decisions.write(writing(reversed_batch, sound)))[0]
+        is E.unknown_server_error
     )
-    assert isinstance(state_bench.write(odd), ShareUpdate)
+    assert isinstance(state_bench.write(reversed_batch), ShareUpdate)
     error, text = rejection_of(state_bench.decisions.write(writing(sound)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
@@ -240,7 +244,7 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
 
 
 @pytest.mark.parametrize(
-    ("start", "complete", "written"),
+    ("start", "complete", "expected_state"),
     [
         (5, 2, (5, 4)),  # the higher count stays
         (5, 6, (5, 6)),
@@ -250,14 +254,14 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
     ],
 )
 def test_the_start_offset_never_goes_back(
-    state_bench: ShareStateBench, start: int, complete: int, written: tuple[int, int]
+    state_bench: ShareStateBench, start: int, complete: int, expected_state: tuple[int, int]
 ) -> None:
     state_bench.initialize()
     state_bench.write(start=5, complete=4)
     record = state_bench.write(StateBatch(2, 9, 2, 1), start=start, complete=complete)
     assert isinstance(record, ShareUpdate)
-    assert (record.start_offset, record.delivery_complete_count) == written
-    assert record.batches == (StateBatch(written[0], 9, 2, 1),)
+    assert (record.start_offset, record.delivery_complete_count) == expected_state
+    assert record.batches == (StateBatch(expected_state[0], 9, 2, 1),)
 
 
 def test_so_many_updates_make_a_snapshot() -> None:

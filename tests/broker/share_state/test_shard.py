@@ -160,17 +160,17 @@ def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
         leader_epoch=0,
         timestamp_ms=NOW_MS,
     )
-    later = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
+    later_batch = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
     state_shard = shard()
-    assert list(state_shard.read([marker, later])) == [1, 1]
+    assert list(state_shard.read([marker, later_batch])) == [1, 1]
     assert (state_shard.states, state_shard.end_offset, state_shard.load_problem) == ({}, 0, None)
 
 
 def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
     first_batch = encode_batch([snapshot(A), update(A)], now_ms=NOW_MS)
-    second = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
+    second_batch = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
     state_shard = shard()
-    assert list(state_shard.read([first_batch + second])) == [2, 1]
+    assert list(state_shard.read([first_batch + second_batch])) == [2, 1]
     assert (set(state_shard.states), state_shard.end_offset, state_shard.load_problem) == (
         {A, B},
         3,

@@ -237,10 +237,10 @@ async def _heavy(wire: WireClient) -> None:
     name = "leader.replication.throttled.replicas"
     config = {"name": name, "config_operation": 0, "value": config_value}
     resource = {"resource_type": 2, "resource_name": "wide", "configs": [config]}
-    _, changed = await _ask_with_size(
+    _, alter_answer = await _ask_with_size(
         wire, 44, 1, {"resources": [resource], "validate_only": False}
     )
-    assert not changed.responses[0].error_code, changed
+    assert not alter_answer.responses[0].error_code, alter_answer
 
 
 # Faults on the wire over a whole transaction: nothing is lost or doubled, a seed repeats them, and

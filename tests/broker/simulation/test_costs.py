@@ -86,8 +86,8 @@ class Broker:
 
     async def wire_more(self) -> WireClient:
         """One more connection."""
-        (where,) = self.image.brokers.values()
-        self.wires.append(await WireClient.open(where.host, where.port))
+        (broker_image,) = self.image.brokers.values()
+        self.wires.append(await WireClient.open(broker_image.host, broker_image.port))
         return self.wires[-1]
 
     @property
@@ -154,12 +154,12 @@ async def began(broker: Broker, transactional_id: str) -> tuple[int, int]:
     return identity.producer_id, identity.producer_epoch
 
 
-def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[str, Any]:
+def added(transactional_id: str, producer: tuple[int, int], topics: Any) -> dict[str, Any]:
     return {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": producer[0],
         "v3_and_below_producer_epoch": producer[1],
-        "v3_and_below_topics": where,
+        "v3_and_below_topics": topics,
     }
 
 
@@ -170,11 +170,11 @@ async def transactional_ids(broker: Broker, count: int) -> None:
 
 async def transactions(broker: Broker, count: int) -> None:
     """Open ones."""
-    where = [{"name": "other", "partitions": [0]}]
+    topics = [{"name": "other", "partitions": [0]}]
     for id_number in range(count):
         transactional_id = f"id{id_number}"
         await broker.sure(
-            24, 3, added(transactional_id, await began(broker, transactional_id), where)
+            24, 3, added(transactional_id, await began(broker, transactional_id), topics)
         )
 
 
@@ -624,9 +624,9 @@ async def _prepared(broker: Broker) -> None:
 async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
     for api_key, version, values in ASKED:
-        sent = values(broker)
+        request_values = values(broker)
         with CountedSteps() as counted:
-            answer = await broker.ask(api_key, version, sent)
+            answer = await broker.ask(api_key, version, request_values)
             await asyncio.sleep(0.001)
         costs_by_name[api_name(api_key)] = counted.total, counted.longest
         if api_key == KEYS["InitProducerId"]:
@@ -658,8 +658,8 @@ def costs(stored_kind: str, count: int) -> Costs:
     costs_by_name: Costs = {}
 
     async def story(cluster: VirtualCluster) -> None:
-        (where,) = cluster.sim.metadata.image.brokers.values()
-        broker = Broker(cluster, await WireClient.open(where.host, where.port))
+        (broker_image,) = cluster.sim.metadata.image.brokers.values()
+        broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
         await _prepared(broker)
         await STORED[stored_kind](broker, count)
         await asyncio.sleep(2)
@@ -835,39 +835,39 @@ def test_nothing_costs_more_than_is_declared(
     monkeypatch.setattr(parsing, "JOINED_PIECES", 32)
     monkeypatch.setattr(coordinator_loading, "RECORD_NS", SLICE_NS // 4)
     few, medium, many = (costs(stored_kind, size) for size in sizes)
-    wrong = [
+    complaints = [
         *_steps_too_long(stored_kind, few, medium, many),
         *_too_much(stored_kind, few, medium, many),
     ]
-    assert not wrong, "\n".join(wrong)
+    assert not complaints, "\n".join(complaints)
     background = {name for name in many if "/" in name}
     assert background <= BACKGROUND, "a step that is not declared"
 
 
 def _steps_too_long(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
-    wrong = []
+    complaints = []
     for name, (_, longest) in many.items():
         shorter_step = max(few.get(name, (0, 0))[1], medium.get(name, (0, 0))[1])
         is_declared = stored_kind in WHOLE.get(name, ())
         if longest > STEP_LINES and longest > STEADY_MAX * shorter_step and not is_declared:
-            wrong.append(f"{name} in one step: {shorter_step}, {longest}")
-    return wrong
+            complaints.append(f"{name} in one step: {shorter_step}, {longest}")
+    return complaints
 
 
 def _too_much(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
-    wrong = []
+    complaints = []
     api_names = [name for name in many if "/" not in name]
     for name in api_names:
         lines = few[name][0], medium[name][0], many[name][0]
         if stored_kind in GROWING.get(name, ()):
-            wrong += _out_of_proportion(name, *lines)
+            complaints += _out_of_proportion(name, *lines)
         elif lines[2] > STEADY_MAX * max(lines[1], FEW_LINES):
-            wrong.append(f"{name} grows: {lines}")
+            complaints.append(f"{name} grows: {lines}")
     hour = [
         sum(cost[0] for name, cost in costs_of_size.items() if "/" in name)
         for costs_of_size in (few, medium, many)
     ]
-    return wrong + _out_of_proportion("an hour", *hour)
+    return complaints + _out_of_proportion("an hour", *hour)
 
 
 def _out_of_proportion(name: str, few: int, medium: int, many: int) -> list[str]:

@@ -90,14 +90,14 @@ async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended
     assert await read(cluster) == [b"v"]
 
 
-@pytest.mark.parametrize(("lost", "expected_values"), [(False, [b"v"]), (True, [])])
+@pytest.mark.parametrize(("is_lost", "expected_values"), [(False, [b"v"]), (True, [])])
 @within(run_cluster, brokers=1)
 async def test_a_machine_that_breaks_down_loses_what_was_not_flushed(
-    cluster: VirtualCluster, lost: bool, expected_values: list[bytes]
+    cluster: VirtualCluster, is_lost: bool, expected_values: list[bytes]
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
-        await act(cluster, Crash(broker=1, lose_unflushed=lost, restart_after_ms=1_000))
+        await act(cluster, Crash(broker=1, lose_unflushed=is_lost, restart_after_ms=1_000))
         assert await values(client, "orders", partitions=1) == expected_values
 
 

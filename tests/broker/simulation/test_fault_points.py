@@ -66,12 +66,12 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
         cluster.client("slow", **PATIENT) as slow_client,
         cluster.client("b") as quick_client,
     ):
-        slow = Producer(slow_client).send("orders", 0, b"slow")
+        slow_send = Producer(slow_client).send("orders", 0, b"slow")
         await cluster.wait_until_struck()
         await Producer(quick_client).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
-        assert (await slow).offset == 1
+        assert (await slow_send).offset == 1
         assert await read(cluster) == [b"quick", b"slow"]
 
 
@@ -104,12 +104,12 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             transactional=True,
         )
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, transactional_id=TX, kind="data")
-        late = cluster.env.tasks.spawn(
+        late_task = cluster.env.tasks.spawn(
             leader.ask("Produce", 11, **produce("orders", records, transactional_id=TX)),
             name="late",
         )
         await cluster.wait_until_struck()
-        ended = await coordinator.ask(
+        end_answer = await coordinator.ask(
             "EndTxn",
             3,
             transactional_id=TX,
@@ -117,10 +117,10 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
             producer_epoch=identity[1],
             committed=True,
         )
-        assert ended.error_code is E.none
+        assert end_answer.error_code is E.none
         await coordinator.state(TX, "CompleteCommit")
         cluster.sim.injector.release("f")
-        partition_answer = (await late).responses[0].partition_responses[0]
+        partition_answer = (await late_task).responses[0].partition_responses[0]
         assert partition_answer.error_code is answer
         assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
@@ -174,12 +174,12 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
         )
         assert isinstance(created_topic, TopicImage)
         await cluster.wait_until_struck()
-        later = Producer(client).send("orders", 0, b"w")
+        later_send = Producer(client).send("orders", 0, b"w")
         await asyncio.sleep(1)
         assert end_at(B2) == 0, "the answer to the second request waits behind it"
         cluster.sim.injector.release("f")
         await record
-        await later
+        await later_send
     assert end_at(B2) == 2
     assert await read(cluster) == [b"v", b"w"]
 
@@ -358,13 +358,13 @@ def alone(cluster: VirtualCluster) -> None:
     assert isinstance(created_topic, TopicImage)
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("is_lost", [False, True])
 @within(run_cluster, brokers=1)
 async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledged(
-    cluster: VirtualCluster, lost: bool
+    cluster: VirtualCluster, is_lost: bool
 ) -> None:
     alone(cluster)
-    cluster.arm(Drop() if lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
+    cluster.arm(Drop() if is_lost else Pass(), FaultPoint.LOG_FLUSH, topic="alone")
     async with cluster.client(**PATIENT) as client:
         for record_number in range(6):
             await Producer(client).send("alone", 0, b"%d" % record_number * 400_000)
@@ -372,7 +372,7 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)
         values_kept = await values(client, "alone", partitions=1)
-    assert bool(values_kept) is not lost
+    assert bool(values_kept) is not is_lost
 
 
 @within(run_cluster)
@@ -494,10 +494,10 @@ async def test_positions_whose_completion_is_lost_stay_pending(
     control = cluster.sim.injector.cluster_control
     assert control is not None
     home = next(
-        where
-        for where in cluster.sim.brokers[B1].replicas.led
-        if where.topic == CONSUMER_OFFSETS_TOPIC
-        and cluster.sim.brokers[B1].replicas.led[where].log_end_offset
+        topic_partition
+        for topic_partition in cluster.sim.brokers[B1].replicas.led
+        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC
+        and cluster.sim.brokers[B1].replicas.led[topic_partition].log_end_offset
     )
     await control.carry_out(
         ResignLeader(topic=home.topic, partition=home.partition), struck_broker=None

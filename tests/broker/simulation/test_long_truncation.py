@@ -49,33 +49,33 @@ def write(cluster: VirtualCluster, broker: BrokerId, producers: range) -> None:
 
 async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
     """The old leader, whose log has a batch that nobody else has, and the new one."""
-    old = cluster.leader(ORDERS)
-    (new,) = cluster.sim.brokers.keys() - {old}
-    write(cluster, old, range(PRODUCERS))
+    old_leader = cluster.leader(ORDERS)
+    (new_leader,) = cluster.sim.brokers.keys() - {old_leader}
+    write(cluster, old_leader, range(PRODUCERS))
     await asyncio.sleep(10)
-    assert log_of(cluster, new).log_end_offset == PRODUCERS
-    cluster.sim.isolate(old)
-    write(cluster, old, range(PRODUCERS, PRODUCERS + 1))
-    cluster.sim.move_leader(ORDERS, new)
+    assert log_of(cluster, new_leader).log_end_offset == PRODUCERS
+    cluster.sim.isolate(old_leader)
+    write(cluster, old_leader, range(PRODUCERS, PRODUCERS + 1))
+    cluster.sim.move_leader(ORDERS, new_leader)
     await asyncio.sleep(1)
-    write(cluster, new, range(PRODUCERS + 1, PRODUCERS + 3))
-    return old, new
+    write(cluster, new_leader, range(PRODUCERS + 1, PRODUCERS + 3))
+    return old_leader, new_leader
 
 
 def are_one(cluster: VirtualCluster, *brokers: BrokerId) -> None:
-    first_log, second = (log_of(cluster, broker) for broker in brokers)
-    assert [*first_log.batches()] == [*second.batches()]
-    assert first_log.snapshot().producers == second.snapshot().producers
+    first_log, second_log = (log_of(cluster, broker) for broker in brokers)
+    assert [*first_log.batches()] == [*second_log.batches()]
+    assert first_log.snapshot().producers == second_log.snapshot().producers
     first_log.check_invariants()
 
 
 @within(run_cluster, brokers=2, topics=(("orders", 1),))
 async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) -> None:
-    old, new = await parted(cluster)
-    cluster.sim.heal(old)
+    old_leader, new_leader = await parted(cluster)
+    cluster.sim.heal(old_leader)
     await asyncio.sleep(10)
     assert Counted.rests >= 2
-    are_one(cluster, old, new)
+    are_one(cluster, old_leader, new_leader)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_change_in_its_middle_leaves_it_whole(
 ) -> None:
     @within(run_cluster, brokers=2, topics=(("orders", 1),))
     async def play(cluster: VirtualCluster) -> None:
-        old_leader, new = await parted(cluster)
+        old_leader, new_leader = await parted(cluster)
         has_changed = asyncio.Event()
 
         class Changing(Counted):
@@ -109,6 +109,6 @@ def test_a_change_in_its_middle_leaves_it_whole(
         if old_leader not in cluster.sim.brokers:
             await cluster.sim.start_broker(old_leader)
             await asyncio.sleep(30)
-        are_one(cluster, old_leader, new)
+        are_one(cluster, old_leader, new_leader)
 
     play()

@@ -127,8 +127,8 @@ def _renamed(values: test_costs.Values) -> Values:
 
 
 def _grown_transaction(broker: Broker, number: int) -> dict[str, Any]:
-    where = [{"name": "wide", "partitions": [number]}]
-    return test_costs.added("t", broker.producer, where)
+    topics = [{"name": "wide", "partitions": [number]}]
+    return test_costs.added("t", broker.producer, topics)
 
 
 def _new_producer(_: Broker, number: int) -> dict[str, Any]:
@@ -206,8 +206,8 @@ async def _repeat(broker: Broker, step: Step, count: int) -> Repeated:
     if step.name.endswith(RENAMED) and _too_much(step.name, repeated):
         # A table of the whole process (interned strings, caches), which other tests have filled,
         # may have grown meanwhile. That happens once; what a broker keeps comes again.
-        again = range(count, 2 * count - FEW)
-        repeated = await _measure(broker, step, again, lines_at_few=at_few.total)
+        repeated_numbers = range(count, 2 * count - FEW)
+        repeated = await _measure(broker, step, repeated_numbers, lines_at_few=at_few.total)
     return repeated
 
 
@@ -242,8 +242,8 @@ async def _kept() -> int:
 async def _play(
     cluster: VirtualCluster, steps: tuple[Step, ...], count: int
 ) -> dict[str, Repeated]:
-    (where,) = cluster.sim.metadata.image.brokers.values()
-    broker = Broker(cluster, await WireClient.open(where.host, where.port))
+    (broker_image,) = cluster.sim.metadata.image.brokers.values()
+    broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
     await test_costs._prepared(broker)
     repeated = {}
     for step in steps:

@@ -185,15 +185,15 @@ async def _verify(broker: Struck, number: int) -> None:
 async def _abort(broker: Struck, number: int) -> None:
     producer_id = 60_000 + number
     values = {**_written(_transactional(producer_id)), "transactional_id": "t"}
-    where = {"name": "orders", "partition_indexes": [0]}
-    await broker.send(("Produce", 9, values), _marker(producer_id, where, committed=False))
+    marker_topic = {"name": "orders", "partition_indexes": [0]}
+    await broker.send(("Produce", 9, values), _marker(producer_id, marker_topic, committed=False))
 
 
 async def _complete(broker: Struck, number: int) -> None:
     """Positions of a transaction, and the marker that ends it."""
     producer_id = 70_000 + number
     partitions = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
-    where = {
+    marker_topic = {
         "name": CONSUMER_OFFSETS_TOPIC,
         "partition_indexes": [partition_for("g", partitions)],
     }
@@ -207,7 +207,9 @@ async def _complete(broker: Struck, number: int) -> None:
         "member_id": "",
         "topics": [position],
     }
-    await broker.send(("TxnOffsetCommit", 3, commit), _marker(producer_id, where, committed=True))
+    await broker.send(
+        ("TxnOffsetCommit", 3, commit), _marker(producer_id, marker_topic, committed=True)
+    )
 
 
 async def _share(broker: Struck, number: int) -> None:
@@ -254,14 +256,14 @@ def _transactional(producer_id: int) -> bytes:
 
 
 def _marker(
-    producer_id: int, where: Mapping[str, Any], *, committed: bool
+    producer_id: int, marker_topic: Mapping[str, Any], *, committed: bool
 ) -> tuple[str, int, Mapping[str, Any]]:
     marker = {
         "producer_id": producer_id,
         "producer_epoch": 0,
         "transaction_result": committed,
         "coordinator_epoch": 0,
-        "topics": [where],
+        "topics": [marker_topic],
     }
     return "WriteTxnMarkers", 1, {"markers": [marker]}
 
@@ -396,8 +398,8 @@ def _play(
     """Play a story beside a cluster, whose memory is traced."""
 
     async def play(cluster: VirtualCluster) -> Repeated:
-        where = cluster.sim.metadata.image.brokers[BrokerId(1)]
-        wire = await WireClient.open(where.host, where.port)
+        broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
+        wire = await WireClient.open(broker_image.host, broker_image.port)
         broker = Struck(cluster, wire, keeps_clients=keeps_clients)
         repeated = await story(broker)
         for open_wire in broker.wires:

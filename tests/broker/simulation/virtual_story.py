@@ -203,8 +203,10 @@ async def our_own_client(cluster: VirtualCluster) -> str:
         for partition_index in range(PARTITIONS):
             cluster.move(TopicPartition("orders", partition_index))
         cluster.move(cluster.home(TRANSACTIONS[0]))
-        async with await begin_transaction(client, "tx-late") as late:
-            await asyncio.gather(*(late.send("orders", i, b"late") for i in range(PARTITIONS)))
+        async with await begin_transaction(client, "tx-late") as late_transaction:
+            await asyncio.gather(
+                *(late_transaction.send("orders", i, b"late") for i in range(PARTITIONS))
+            )
             cluster.advance(100_000)
             await until_state(client, "tx-late", "CompleteAbort")
         await values(client, "orders")

@@ -106,8 +106,8 @@ def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path)
 
 def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
     first_disk = broker(tmp_path, 1, name="disk-a")
-    second = broker(tmp_path, 1, ("orders", 1), name="disk-b")
-    assert held(find_disks([first_disk, second])) == [(1, "orders-0"), (1, "orders-1")]
+    second_disk = broker(tmp_path, 1, ("orders", 1), name="disk-b")
+    assert held(find_disks([first_disk, second_disk])) == [(1, "orders-0"), (1, "orders-1")]
 
 
 # What can't be loaded
@@ -269,13 +269,13 @@ def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None
 
 
 def test_replicas_are_written_by_topic_and_partition() -> None:
-    first_driver, second = LogDriver(), LogDriver()
-    first_driver.log.topic_partition, second.log.topic_partition = (
+    first_driver, second_driver = LogDriver(), LogDriver()
+    first_driver.log.topic_partition, second_driver.log.topic_partition = (
         TopicPartition("b", 0),
         TopicPartition("a", 1),
     )
     assert (
-        file_texts(first_driver, second)["recovery-point-offset-checkpoint"]
+        file_texts(first_driver, second_driver)["recovery-point-offset-checkpoint"]
         == "0\n2\na 1 0\nb 0 0\n"
     )
 
@@ -317,11 +317,11 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
 
 def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: PartitionLog) -> None:
     write_partition(tmp_path / "t-0", log, topic_id=TOPIC_ID)
-    *older, (offset, path) = Suffix.SNAPSHOT.files_in(tmp_path / "t-0")
+    *older_files, (offset, path) = Suffix.SNAPSHOT.files_in(tmp_path / "t-0")
     assert offset == log.log_end_offset
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
-    assert [number for number, _ in older] == [
+    assert [number for number, _ in older_files] == [
         snapshot[0] for snapshot in log.producers.snapshots.all_snapshots()
     ]
 
@@ -438,8 +438,8 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
             opened.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
             return opened[-1][2]
 
-        def expect(self, places: Sequence[Path]) -> None:
-            expected.extend(places)
+        def expect(self, paths: Sequence[Path]) -> None:
+            expected.extend(paths)
 
     expected: list[Path] = []
 

@@ -139,12 +139,15 @@ def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
 
 
 def test_empty_and_written_folders_differ(target: Path) -> None:
-    first_target, second = InstallTarget.find_in([target], ["orders", "other"])
+    first_target, second_target = InstallTarget.find_in([target], ["orders", "other"])
     assert (first_target.replica.topic_partition, first_target.is_empty) == (
         TopicPartition("orders", 0),
         True,
     )
-    assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)
+    assert (second_target.replica.topic_partition, second_target.is_empty) == (
+        TopicPartition("other", 0),
+        False,
+    )
 
 
 def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:

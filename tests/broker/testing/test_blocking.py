@@ -64,8 +64,8 @@ def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
     make: Callable[[SimulatedKafka], object],
 ) -> None:
     """In pytest it was 66 lines of library."""
-    mistakes = (WrongValueError, UnknownRuleError, ConfigError)
-    with SimulatedKafka(brokers=1) as kafka, pytest.raises(mistakes) as failed:
+    error_types = (WrongValueError, UnknownRuleError, ConfigError)
+    with SimulatedKafka(brokers=1) as kafka, pytest.raises(error_types) as failed:
         make(kafka)
     shown_entries = [entry for entry in failed.traceback if not entry.ishidden(failed)]
     assert {entry.path.name for entry in shown_entries} == {"test_blocking.py"}

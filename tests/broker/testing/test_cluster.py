@@ -458,9 +458,9 @@ async def test_brokers_stop_die_are_cut_off_and_come_back(kafka: AsyncSimulatedK
 @within(run_virtual, topics=["orders"])
 async def test_leaders_move(kafka: AsyncSimulatedKafka) -> None:
     first_leader = await kafka.leaders.of("orders")
-    second = await kafka.leaders.move("orders")
-    assert second != first_leader
-    assert await kafka.leaders.of("orders") == second
+    second_leader = await kafka.leaders.move("orders")
+    assert second_leader != first_leader
+    assert await kafka.leaders.of("orders") == second_leader
     assert await kafka.leaders.move("orders", to=first_leader) == first_leader
     assert await kafka.leaders.coordinator_of("app") in (1, 2, 3)
     with pytest.raises(ConfigError, match="no partition orders-7"):
@@ -623,23 +623,23 @@ def test_a_rebalance_between_two_members(protocol: GroupProtocol) -> None:
         first_member.seek(IN0, 0)
         assert first_member.positions == {IN0: 0, IN1: 0}
         metadata_before = first_member.metadata
-        second = []
+        second_members = []
 
         def join() -> None:
-            second.append(kafka.members.join("g", ["in"], protocol=protocol, name="second"))
+            second_members.append(kafka.members.join("g", ["in"], protocol=protocol, name="second"))
 
         thread = threading.Thread(target=join)
         thread.start()
         while len(first_member.assigned) != 1:
             first_member.poll()
         thread.join()
-        lost = {IN0, IN1} - first_member.assigned
-        second[0].poll(until=lost)
+        lost_partitions = {IN0, IN1} - first_member.assigned
+        second_members[0].poll(until=lost_partitions)
         with pytest.raises(ClientError, match=r"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"):
-            first_member.commit(dict.fromkeys(lost, 0), metadata=metadata_before)
+            first_member.commit(dict.fromkeys(lost_partitions, 0), metadata=metadata_before)
         first_member.stand_still()
         first_member.leave()
-        second[0].commit()
+        second_members[0].commit()
 
 
 def test_a_member_of_a_foreign_cluster_ends_with_the_test() -> None:

@@ -86,10 +86,10 @@ async def test_variables_make_a_cluster_that_others_reach(tmp_path: Path) -> Non
         assert _is_healthy(tmp_path, str(facts["http"]).rpartition(":")[2])
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    printed = (tmp_path / "output").read_text()
-    assert "transaction.max.timeout.ms=60000" in printed
-    assert "without effect" in printed
-    assert "log.dirs" in printed
+    output = (tmp_path / "output").read_text()
+    assert "transaction.max.timeout.ms=60000" in output
+    assert "without effect" in output
+    assert "log.dirs" in output
 
 
 def _is_healthy(directory: Path, port: str) -> bool:
@@ -131,8 +131,8 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
         "TXNSIM_BROKERS": "1",
     }
     # The script comes while the container waits for it.
-    late = ("sh", "-c", f"(sleep 0.2; mv {partial} {starter}) & {wait}")
-    with running(tmp_path, variables, *late) as (facts, process):
+    late_command = ("sh", "-c", f"(sleep 0.2; mv {partial} {starter}) & {wait}")
+    with running(tmp_path, variables, *late_command) as (facts, process):
         assert facts["bootstrap"] == "docker.test:32768"
         assert facts["pid"] == process.pid
 

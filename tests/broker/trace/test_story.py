@@ -218,14 +218,14 @@ def test_a_file_of_schema_1_is_read() -> None:
         b'"set":{"run":"v2","mode":"TV2","take":"armed"},"clock":"virtual","first":0,'
         b'"nodes":["client/app","broker/1"]}'
     )
-    sent = (
+    sent_event = (
         b'{"i":0,"t":5,"n":1,"l":1,"p":[],"k":"msg.send","d":{"api":27,"version":2,'
         b'"correlation":4,"peer":"broker/2","response":false}}'
     )
-    written = (
+    written_event = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = Recording.from_lines("old", [header, sent, written, TRAILER])
+    run = Recording.from_lines("old", [header, sent_event, written_event, TRAILER])
     assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
     assert [(event.k, event.p, event.tx) for event in run.events] == [
         ("msg.send", (), ""),

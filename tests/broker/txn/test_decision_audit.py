@@ -79,22 +79,25 @@ def test_the_decision_whose_marker_is_missing_is_named(missing: int) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("place", range(4))
-def test_the_other_outcome_contradicts(place: int, commit: bool) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_the_other_outcome_contradicts(index: int, commit: bool) -> None:
     decisions = [decision(n, commit=commit) for n in range(4)]
-    markers = [marker(n, commit=commit is (n != place)) for n in range(4)]
+    markers = [marker(n, commit=commit is (n != index)) for n in range(4)]
     states = states_by_decision(audited(decisions, markers))
-    assert states.pop(place) is AuditState.CONTRADICTS
+    assert states.pop(index) is AuditState.CONTRADICTS
     assert set(states.values()) == {AuditState.AGREES}
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_a_marker_twice_is_named_with_both(place: int) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_a_marker_twice_is_named_with_both(index: int) -> None:
     markers = [marker(n) for n in range(4)]
-    markers.insert(place + 1, marker(place, lag_ms=30, offset=2 * place + 2))
+    markers.insert(index + 1, marker(index, lag_ms=30, offset=2 * index + 2))
     verdicts = audited([decision(n) for n in range(4)], markers)
-    (twice,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
-    assert [found.at_ms - place * STEP_MS for found in twice.markers] == [5, 30]
+    (repeated_verdict,) = (verdict for verdict in verdicts if verdict.state is AuditState.TWICE)
+    assert [found_marker.at_ms - index * STEP_MS for found_marker in repeated_verdict.markers] == [
+        5,
+        30,
+    ]
     assert Counter(verdict.state for verdict in verdicts)[AuditState.AGREES] == 3
 
 
@@ -103,14 +106,16 @@ def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
     assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
 
 
-@pytest.mark.parametrize("first", [0, 1_000])
+@pytest.mark.parametrize("first_number", [0, 1_000])
 @pytest.mark.parametrize("by_epoch", [False, True])
-def test_a_marker_long_after_the_completion_has_no_decision(by_epoch: bool, first: int) -> None:
-    decisions = [msgspec.structs.replace(decision(first), by_epoch=by_epoch)]
-    verdicts = audited(decisions, [marker(first), marker(first + 60)])
+def test_a_marker_long_after_the_completion_has_no_decision(
+    by_epoch: bool, first_number: int
+) -> None:
+    decisions = [msgspec.structs.replace(decision(first_number), by_epoch=by_epoch)]
+    verdicts = audited(decisions, [marker(first_number), marker(first_number + 60)])
     states = states_by_decision(verdicts)
-    assert states == {first: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    late = audited(decisions, [marker(first + 60)])
+    assert states == {first_number: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
+    late = audited(decisions, [marker(first_number + 60)])
     assert late[0].state is AuditState.AGREES, "a repair is late"
 
 
@@ -265,8 +270,10 @@ def test_nothing_is_unknown_where_clocks_agree(history: History) -> None:
 @settings(max_examples=300)
 @given(healthy_histories(0), st.data())
 def test_one_lost_marker_is_one_finding(history: History, data: st.DataObject) -> None:
-    lost = data.draw(st.integers(0, len(history.markers) - 1))
-    markers = [found for number, found in enumerate(history.markers) if number != lost]
+    lost_index = data.draw(st.integers(0, len(history.markers) - 1))
+    markers = [
+        found_marker for number, found_marker in enumerate(history.markers) if number != lost_index
+    ]
     counts = Counter(verdict.state for verdict in audited(history.decisions, markers))
     del counts[AuditState.AGREES]
     assert sum(counts.values()) >= 1
@@ -277,14 +284,14 @@ def test_one_lost_marker_is_one_finding(history: History, data: st.DataObject) -
 @settings(max_examples=300)
 @given(healthy_histories(0), st.data())
 def test_one_wrong_marker_is_a_finding(history: History, data: st.DataObject) -> None:
-    wrong = data.draw(st.integers(0, len(history.markers) - 1))
+    wrong_index = data.draw(st.integers(0, len(history.markers) - 1))
     markers = [
         AuditedMarker(
-            offset=found.offset,
-            at_ms=found.at_ms,
-            is_commit=found.is_commit is (number != wrong),
+            offset=found_marker.offset,
+            at_ms=found_marker.at_ms,
+            is_commit=found_marker.is_commit is (number != wrong_index),
         )
-        for number, found in enumerate(history.markers)
+        for number, found_marker in enumerate(history.markers)
     ]
     states = {verdict.state for verdict in audited(history.decisions, markers)}
     assert states & {AuditState.CONTRADICTS, AuditState.NO_MARKER}

@@ -398,20 +398,21 @@ def test_on_one_clock_the_order_tells_all(after_ms: int, payment: Payment) -> No
 
 
 def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
-    earlier = decision(at_ms=START_MS - 60_000)
-    assert due(earlier, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
-    near = decision(at_ms=START_MS - 100)
-    assert due(near, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
+    earlier_decision = decision(at_ms=START_MS - 60_000)
+    assert due(earlier_decision, decision()).markers_needed_since_ms == START_MS - 10 - SKEW_MS
+    near_decision = decision(at_ms=START_MS - 100)
+    assert due(near_decision, decision()).markers_needed_since_ms == START_MS - 110 - SKEW_MS
 
 
 def test_a_pause_is_a_place_to_count_from() -> None:
     """Of two decisions a minute apart each has its own marker."""
-    both = due(decision(at_ms=START_MS - 60_000), decision())
+    due_markers = due(decision(at_ms=START_MS - 60_000), decision())
     assert (
-        both.payment(markers_after(3, whole_since_ms=both.markers_needed_since_ms)) is Payment.PAID
+        due_markers.payment(markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms))
+        is Payment.PAID
     )
-    cut_off = markers_after(3, whole_since_ms=both.markers_needed_since_ms + 1)
-    assert both.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
+    cut_off = markers_after(3, whole_since_ms=due_markers.markers_needed_since_ms + 1)
+    assert due_markers.payment(cut_off) is Payment.UNKNOWN, "a marker before these may be gone"
 
 
 @pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])

@@ -61,12 +61,12 @@ def fence(
 ) -> TxnTransition | ErrorCode:
     """The record of a fence, or the error that it ends with; a new producer id is at hand."""
     outcome = None
-    for fresh in (None, FRESH):
+    for fresh_id in (None, FRESH):
         outcome = decide_fence(
             txn,
             finalized_version=finalized,
             now_ms=NOW_MS,
-            fresh_producer_id=fresh,
+            fresh_producer_id=fresh_id,
             by_timeout=by_timeout,
             release_rules=rules,
         )
@@ -228,22 +228,22 @@ def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
     fence_transition = fence(txn, LATEST_RULES, finalized=TV_0)
     assert isinstance(fence_transition, TxnTransition)
-    lost = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
-    assert lost.producer_epoch == 6
-    assert fence_epoch_of(lost, release_rules=LATEST_RULES) == 6
-    assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
+    withdrawn_txn = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
+    assert withdrawn_txn.producer_epoch == 6
+    assert fence_epoch_of(withdrawn_txn, release_rules=LATEST_RULES) == 6
+    assert fence_epoch_of(withdrawn_txn, Rules(failed_fence_keeps_epoch=False)) == 7
 
 
 def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     txn = entry(ONGOING)
-    single_fence, twice = fence(txn, LATEST_RULES), fence(txn, Rules(fence_bumps_once=False))
+    single_fence, double_fence = fence(txn, LATEST_RULES), fence(txn, Rules(fence_bumps_once=False))
     assert isinstance(single_fence, TxnTransition)
-    assert isinstance(twice, TxnTransition)
+    assert isinstance(double_fence, TxnTransition)
     assert (single_fence.producer_epoch, single_fence.last_producer_epoch) == (6, 5)
-    assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
-    begun = begin(txn, twice, now_ms=NOW_MS)
-    assert begun.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun, twice, release_rules=LATEST_RULES)
+    assert (double_fence.producer_epoch, double_fence.last_producer_epoch) == (7, 6)
+    begun_txn = begin(txn, double_fence, now_ms=NOW_MS)
+    assert begun_txn.producer_epoch == 6, "the fence holds before it is logged"
+    prepared = apply(begun_txn, double_fence, release_rules=LATEST_RULES)
     assert prepared is not None
     assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
 
@@ -303,24 +303,24 @@ def test_swapped_producer_ids_in_the_log() -> None:
     txn = entry(ONGOING, epoch=EXHAUSTED)
     record = to_prepared_v2(txn, committed=True, fresh_producer_id=FRESH, now_ms=NOW_MS)
     for rules, ids in ((LATEST_RULES, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
-        found = decode_record(
+        transition = decode_record(
             encode_key(TID),
             encode_value(record, finalized_version=TV_2, release_rules=rules),
             release_rules=LATEST_RULES,
         )
-        assert isinstance(found, TxnTransition)
-        assert (found.prev_producer_id, found.next_producer_id) == ids
-        assert found.client_version is TV_2
+        assert isinstance(transition, TxnTransition)
+        assert (transition.prev_producer_id, transition.next_producer_id) == ids
+        assert transition.client_version is TV_2
 
 
 def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
     record = to_prepared_v2(entry(ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
     record_value = encode_value(record, finalized_version=TV_2, release_rules=LATEST_RULES)
-    found = decode_record(
+    transition = decode_record(
         encode_key(TID), record_value, release_rules=Rules(client_version_is_kept=False)
     )
-    assert isinstance(found, TxnTransition)
-    assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
+    assert isinstance(transition, TxnTransition)
+    assert (transition.client_version, transition.prev_producer_id) == (TV_0, -1)
 
 
 def test_a_new_session_after_a_transaction() -> None:
@@ -352,8 +352,12 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
         assert moved is not None
         assert (moved.prev_producer_id, moved.next_producer_id) == ids
-        ended = to_prepared_v2(moved, committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-        prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, release_rules=rules)
+        end_transition = to_prepared_v2(
+            moved, committed=True, fresh_producer_id=None, now_ms=NOW_MS
+        )
+        prepared = apply(
+            begin(moved, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules
+        )
         assert prepared is not None
         assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
         completion = to_complete(prepared, now_ms=NOW_MS)

@@ -213,8 +213,10 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
     )
     check_complete(begin(txn, opened, now_ms=NOW_MS), opened)
     open_ = entry(ONGOING, epoch=32_766)
-    ended = to_prepared_v2(open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS)
-    check_complete(begin(open_, ended, now_ms=NOW_MS), ended)
+    end_transition = to_prepared_v2(
+        open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
+    )
+    check_complete(begin(open_, end_transition, now_ms=NOW_MS), end_transition)
     prepared = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
     complete = to_complete(prepared, now_ms=NOW_MS)
     check_complete(begin(prepared, complete, now_ms=NOW_MS), complete)

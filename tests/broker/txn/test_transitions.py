@@ -173,9 +173,9 @@ def test_an_illegal_move_leaves_no_trace(txn: object, record: TxnRecord) -> None
 def test_acknowledged_partitions_are_taken_off(
     state: TransactionState, pending: TransactionState
 ) -> None:
-    both = frozenset({FOO_0, FOO_1})
+    both_partitions = frozenset({FOO_0, FOO_1})
     entry_after = acknowledge_markers(
-        entry(state, partitions=both, pending=pending), frozenset({FOO_0})
+        entry(state, partitions=both_partitions, pending=pending), frozenset({FOO_0})
     )
     assert entry_after == entry(state, partitions=frozenset({FOO_1}), pending=pending)
 
@@ -228,7 +228,7 @@ def test_the_first_partition_starts_the_transaction(
 
 
 @pytest.mark.parametrize(
-    ("epoch", "committed", "fresh", "to_epoch", "next_pid"),
+    ("epoch", "committed", "fresh_id", "to_epoch", "next_pid"),
     [
         (5, True, None, 6, -1),
         (5, False, None, 6, -1),
@@ -238,12 +238,12 @@ def test_the_first_partition_starts_the_transaction(
     ],
 )
 def test_an_end_under_version_2_bumps_the_epoch(
-    epoch: int, committed: bool, fresh: ProducerId | None, to_epoch: int, next_pid: int
+    epoch: int, committed: bool, fresh_id: ProducerId | None, to_epoch: int, next_pid: int
 ) -> None:
     target = to_prepared_v2(
         entry(TransactionState.ONGOING, epoch=epoch),
         committed=committed,
-        fresh_producer_id=fresh,
+        fresh_producer_id=fresh_id,
         now_ms=NOW_MS,
     )
     assert target.producer_epoch == to_epoch
@@ -284,25 +284,25 @@ def test_only_a_prepared_transaction_is_completed() -> None:
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
     txn = entry(TransactionState.ONGOING, epoch=5, last_epoch=4)
-    ended = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
-    assert (ended.producer_epoch, ended.last_producer_epoch) == (5, 4)
-    assert ended.state is (
+    end_transition = to_prepared_v1(txn, committed=committed, now_ms=NOW_MS)
+    assert (end_transition.producer_epoch, end_transition.last_producer_epoch) == (5, 4)
+    assert end_transition.state is (
         TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     )
     fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
     assert (fenced.producer_epoch, fenced.last_producer_epoch) == (6, -1)
-    assert (ended.fences_epoch, fenced.fences_epoch) == (False, True)
+    assert (end_transition.fences_epoch, fenced.fences_epoch) == (False, True)
 
 
 def test_a_lost_fence_is_remembered() -> None:
     """Whatever could not be written after it."""
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
-    ended = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
+    end_transition = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
     fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
     tombstone = Tombstone(transactional_id=TID)
-    for record, knows_fence in ((ended, False), (tombstone, False), (fenced, True)):
+    for record, knows_fence in ((end_transition, False), (tombstone, False), (fenced, True)):
         withdrawn = withdraw(txn, record)
         assert (withdrawn.pending_state, withdrawn.has_failed_epoch_fence) == (None, knows_fence)
     after_fence = withdraw(txn, fenced)
-    for record in (ended, tombstone):
+    for record in (end_transition, tombstone):
         assert withdraw(after_fence, record).has_failed_epoch_fence

@@ -87,7 +87,7 @@ def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "first_identity", "second", "went_on"),
+    ("epoch", "first_identity", "second_identity", "went_on"),
     [
         (5, (7, 6), (7, 7), (7, 8)),
         (LAST - 2, (7, LAST - 1), (7, LAST), (2000, 0)),
@@ -95,29 +95,32 @@ def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     ],
 )
 def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
-    epoch: int, first_identity: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
+    epoch: int,
+    first_identity: tuple[int, int],
+    second_identity: tuple[int, int],
+    went_on: tuple[int, int],
 ) -> None:
     txn = entry(S.ONGOING, epoch=epoch)
     after_first, reply = keep_prepared(txn)
-    twice, second_reply = keep_prepared(after_first)
+    txn_kept_twice, second_reply = keep_prepared(after_first)
     assert (reply.producer_id, reply.producer_epoch) == first_identity
-    assert (second_reply.producer_id, second_reply.producer_epoch) == second
+    assert (second_reply.producer_id, second_reply.producer_epoch) == second_identity
     assert reply.ongoing_identity == second_reply.ongoing_identity == identity(7, epoch)
-    assert (twice.state, twice.partitions, twice.start_timestamp_ms) == (
+    assert (txn_kept_twice.state, txn_kept_twice.partitions, txn_kept_twice.start_timestamp_ms) == (
         S.ONGOING,
         txn.partitions,
         txn.start_timestamp_ms,
     )
-    assert twice.txn_timeout_ms == txn.txn_timeout_ms
-    outcome = end(twice, *second)
+    assert txn_kept_twice.txn_timeout_ms == txn.txn_timeout_ms
+    outcome = end(txn_kept_twice, *second_identity)
     assert not isinstance(outcome, Rejection)
-    completed_entry = complete_entry(twice, outcome)
+    completed_entry = complete_entry(txn_kept_twice, outcome)
     assert (completed_entry.producer_id, completed_entry.producer_epoch, completed_entry.state) == (
         *went_on,
         S.COMPLETE_COMMIT,
     )
     # The answer was lost: the same request is answered alike.
-    retried = end(completed_entry, *second)
+    retried = end(completed_entry, *second_identity)
     assert not isinstance(retried, Rejection | NeedsProducerId)
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
 
@@ -132,8 +135,8 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> No
         now_ms=NOW_MS,
         release_rules=LATEST_RULES,
     )
-    kept = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
-    assert (decided == kept) is keeps
+    kept_decision = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
+    assert (decided == kept_decision) is keeps
 
 
 @pytest.mark.parametrize(

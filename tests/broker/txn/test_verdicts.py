@@ -53,7 +53,7 @@ def coordinator_answer(
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "coordinated", "verdict", "words"),
+    ("transactional_id", "coordinated", "verdict", "expected_words"),
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
@@ -85,11 +85,11 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None,
     coordinated: CoordinatedTxn | None,
     verdict: OpenTxnStatus,
-    words: str,
+    expected_words: str,
 ) -> None:
     judged_status, reason = OpenTxnStatus.judge(7, 0, transactional_id, coordinated)
     assert judged_status is verdict
-    assert words in reason
+    assert expected_words in reason
 
 
 @pytest.mark.parametrize(
@@ -412,8 +412,10 @@ def test_the_previous_id_is_logged_only_around_the_end() -> None:
     opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
     assert (_prev(first_transition), _prev(opened)) == (-1, -1)
     assert record_to_log(record_to_log(opened)) == record_to_log(opened)
-    ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS)
-    assert _prev(ended) == 7
+    end_transition = to_prepared_v2(
+        entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS
+    )
+    assert _prev(end_transition) == 7
     rotated = to_complete(entry(S.PREPARE_COMMIT, next_pid=FRESH), now_ms=NOW_MS)
     assert (_prev(rotated), rotated.producer_id) == (7, FRESH)
 

@@ -276,8 +276,8 @@ def test_records_that_are_deleted_do_not_end_a_hang() -> None:
 
 
 def test_a_hang_behind_the_holder_is_the_headline() -> None:
-    other = msgspec.structs.replace(OPENED, producer_id=8, first_offset=2)
-    log = msgspec.structs.replace(LOG, open_txns=(other, OPENED))
+    other_txn = msgspec.structs.replace(OPENED, producer_id=8, first_offset=2)
+    log = msgspec.structs.replace(LOG, open_txns=(other_txn, OPENED))
     verdict, partition = verdict_on(cluster(log, transactions=(ONGOING,)))
     assert partition.holder is not None
     assert partition.holder.transactional_id == "app"
@@ -285,8 +285,8 @@ def test_a_hang_behind_the_holder_is_the_headline() -> None:
     assert "Transactions that are open behind it: 1." in partition.sentences
     beyond = msgspec.structs.replace(log, last_stable_offset=0)
     assert judge_partition(beyond, cluster(beyond)).holder is None, "another marker holds them"
-    ended = msgspec.structs.replace(log, log_start=3, last_stable_offset=4, high_watermark=4)
-    assert judge_partition(ended, cluster(ended)).holder is None, "its survey was older"
+    ended_log = msgspec.structs.replace(log, log_start=3, last_stable_offset=4, high_watermark=4)
+    assert judge_partition(ended_log, cluster(ended_log)).holder is None, "its survey was older"
 
 
 WRONG = WrongData(
@@ -300,7 +300,7 @@ WRONG = WrongData(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "headline"),
+    ("wrong_batch", "headline"),
     [
         (
             WRONG,
@@ -314,15 +314,17 @@ WRONG = WrongData(
         ),
     ],
 )
-def test_wrong_data_is_told_until_its_records_are_deleted(wrong: WrongData, headline: str) -> None:
+def test_wrong_data_is_told_until_its_records_are_deleted(
+    wrong_batch: WrongData, headline: str
+) -> None:
     log = msgspec.structs.replace(HEALTHY_LOG, partition=HERE)
-    verdict, partition = verdict_on(cluster(log, wrong_data=(wrong,)))
+    verdict, partition = verdict_on(cluster(log, wrong_data=(wrong_batch,)))
     assert (verdict.state, verdict.headline) == (VerdictState.WRONG_DATA, headline)
     assert partition.ends is not None
     assert partition.ends.by is EndsBy.NOTHING
     deleted = msgspec.structs.replace(log, log_start=3)
-    assert judge_cluster(cluster(deleted, wrong_data=(wrong,))).state is VerdictState.HEALTHY
-    hanging = judge_cluster(cluster(LOG, wrong_data=(wrong,)))
+    assert judge_cluster(cluster(deleted, wrong_data=(wrong_batch,))).state is VerdictState.HEALTHY
+    hanging = judge_cluster(cluster(LOG, wrong_data=(wrong_batch,)))
     assert hanging.state is VerdictState.HANGS, "that can be ended"
 
 
@@ -354,8 +356,10 @@ def test_wrong_data_is_told_until_its_records_are_deleted(wrong: WrongData, head
 def test_a_coordinator_may_have_what_no_partition_has(
     unfinished: TransactionFacts, state: VerdictState, headline: str
 ) -> None:
-    ended = transaction("CompleteCommit")
-    facts = ClusterFacts(now_ms=0, partitions=(HEALTHY_LOG,), transactions=(ended, unfinished))
+    ended_transaction = transaction("CompleteCommit")
+    facts = ClusterFacts(
+        now_ms=0, partitions=(HEALTHY_LOG,), transactions=(ended_transaction, unfinished)
+    )
     verdict = judge_cluster(facts)
     assert (verdict.state, verdict.headline) == (state, headline)
 

@@ -151,10 +151,10 @@ def test_array_that_claims_too_much_is_refused_without_reserving_for_it(length: 
 
 def test_values_for_other_versions_are_left_out() -> None:
     values = {"throttle_time": 0, "error_code": 0, "producer_id": 5, "producer_epoch": 1}
-    old = build(response_class(END_TXN, 1), **values)
-    new = build(response_class(END_TXN, 5), **values)
-    assert not hasattr(old, "producer_id")
-    assert (new.producer_id, new.producer_epoch) == (5, 1)
+    old_message = build(response_class(END_TXN, 1), **values)
+    new_message = build(response_class(END_TXN, 5), **values)
+    assert not hasattr(old_message, "producer_id")
+    assert (new_message.producer_id, new_message.producer_epoch) == (5, 1)
 
 
 def test_builder_of_a_class_is_always_the_same() -> None:
@@ -562,9 +562,9 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
 )
 def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
     for _ in ("compiled", "found"):
-        pieces: list[bytes] = []
-        steps_taken = sum(encode_in_steps(message, pieces))
-        assert b"".join(pieces) == encode_body(message)
+        encoded_pieces: list[bytes] = []
+        steps_taken = sum(encode_in_steps(message, encoded_pieces))
+        assert b"".join(encoded_pieces) == encode_body(message)
         assert (steps_taken > 0) is (elements > 0)
 
 
@@ -583,21 +583,21 @@ def test_elements_of_elements_are_steps_too() -> None:
         configs=(),
     )
     message = build(request_class(19, 4), topics=[topic], timeout=1)
-    pieces: list[bytes] = []
-    assert sum(encode_in_steps(message, pieces)) > 0
-    assert b"".join(pieces) == encode_body(message)
+    encoded_pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, encoded_pieces)) > 0
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_strings_are_steps_too() -> None:
     message = build(request_class(15, 0), groups=tuple(map(str, range(STEP_STRINGS + 1))))
-    pieces: list[bytes] = []
-    assert [*encode_in_steps(message, pieces)] == [STEP_ELEMENTS, STEP_ELEMENTS]
-    assert b"".join(pieces) == encode_body(message)
+    encoded_pieces: list[bytes] = []
+    assert [*encode_in_steps(message, encoded_pieces)] == [STEP_ELEMENTS, STEP_ELEMENTS]
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -> None:
     schema = request_schema(19, 4)
-    first_topic, second = (
+    first_topic, second_topic = (
         build(
             schema.CreatableTopic,
             name=name,
@@ -608,10 +608,12 @@ def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -
         )
         for name in ("t", "u")
     )
-    message = build(request_class(19, 4), topics=(first_topic, second, first_topic), timeout=1)
-    pieces: list[bytes] = []
-    assert sum(encode_in_steps(message, pieces)) > 0
-    assert b"".join(pieces) == encode_body(message)
+    message = build(
+        request_class(19, 4), topics=(first_topic, second_topic, first_topic), timeout=1
+    )
+    encoded_pieces: list[bytes] = []
+    assert sum(encode_in_steps(message, encoded_pieces)) > 0
+    assert b"".join(encoded_pieces) == encode_body(message)
 
 
 def test_missing_value_is_an_error() -> None:

@@ -219,10 +219,10 @@ def _check_list_filters(scene: Scene) -> None:
     matching = _list(scene, "--transactional-id-pattern", "crashed-.*")
     _require("pattern", scene.open_id in {row["TransactionalId"] for row in matching})
     _expect("a pattern nobody fits", _list(scene, "--transactional-id-pattern", "nobody-.*"), [])
-    old = _list(scene, "--duration-filter", str(HOUR_MS))
-    _require("an hour old", scene.open_id not in {row["TransactionalId"] for row in old})
-    young = _list(scene, "--duration-filter", "1")
-    _require("a moment old", scene.open_id in {row["TransactionalId"] for row in young})
+    old_rows = _list(scene, "--duration-filter", str(HOUR_MS))
+    _require("an hour old", scene.open_id not in {row["TransactionalId"] for row in old_rows})
+    young_rows = _list(scene, "--duration-filter", "1")
+    _require("a moment old", scene.open_id in {row["TransactionalId"] for row in young_rows})
 
 
 def _check_describe(scene: Scene) -> None:

@@ -100,9 +100,9 @@ class Matrix:
     def _report_line(self, question: Question, line: Line) -> None:
         report = report_in(line.text)
         if report is not None:
-            word = "PASS" if report.passed else "FAIL"
+            outcome = "PASS" if report.passed else "FAIL"
             reason = f": {report.reason}" if report.reason else ""
-            say(f"{word} {question.name} {report.check}{reason} ({line.second:.1f} s)")
+            say(f"{outcome} {question.name} {report.check}{reason} ({line.second:.1f} s)")
 
     def _same_result_for_all(
         self, question: Question, verdict: CheckVerdict, error: Exception

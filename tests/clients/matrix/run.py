@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--write keeps the clients of the roster")
     chosen_clients = [roster[name] for name in options.client or roster]
     if options.program:
-        words = shlex.split(options.program)
-        chosen_clients = [Client("yours", "as it is", "yours", lambda: words)]
+        command_line = shlex.split(options.program)
+        chosen_clients = [Client("yours", "as it is", "yours", lambda: command_line)]
     if options.build:
         return _build(chosen_clients)
     bench = _bench(options)
@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         bugs = bench.complaints()
     for limit in limits:
         say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")
-    for bug_name, printed in bugs.items():
-        say(f"FAIL {bug_name}: printed what it must never print\n{printed}")
+    for bug_name, log_text in bugs.items():
+        say(f"FAIL {bug_name}: printed what it must never print\n{log_text}")
     for detail in matrix.details:
         say(detail)
     if options.json:

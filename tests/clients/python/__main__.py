@@ -36,10 +36,10 @@ LIBRARIES: Final = ("aiokafka", "confluent_kafka", "kafka_python")
 USAGE: Final = 2
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the checks that are asked for."""
     checks = dict(CHECKS)
-    library, *check_names = words or [""]
+    library, *check_names = arguments or [""]
     if library == "kafka_python":
         from tests.clients.python.admin import admin
 

@@ -132,16 +132,20 @@ def read_committed(lab: Lab) -> None:
 def fence(lab: Lab) -> None:
     """A second producer with the id fences the first, and goes on."""
     driver, topic = lab.driver, lab.topic("fence", PARTITIONS)
-    with driver.producer(lab.name) as old, driver.producer(lab.name) as new:
-        old.init()
-        old.begin()
-        old.send(topic, [Record(b"old", partition_index) for partition_index in range(PARTITIONS)])
-        new.init()  # aborts what the old one has open
-        new.begin()
-        new.send(topic, [Record(b"new", partition_index) for partition_index in range(PARTITIONS)])
-        error = error_of(old.commit)
+    with driver.producer(lab.name) as old_producer, driver.producer(lab.name) as new_producer:
+        old_producer.init()
+        old_producer.begin()
+        old_producer.send(
+            topic, [Record(b"old", partition_index) for partition_index in range(PARTITIONS)]
+        )
+        new_producer.init()  # aborts what the old one has open
+        new_producer.begin()
+        new_producer.send(
+            topic, [Record(b"new", partition_index) for partition_index in range(PARTITIONS)]
+        )
+        error = error_of(old_producer.commit)
         assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
-        new.commit()
+        new_producer.commit()
         lab.until_read(topic, [b"new"] * PARTITIONS)
 
 

@@ -280,9 +280,9 @@ class Lab(ManagedResource):
                 "find-hanging", "--broker-id", str(broker), "--max-transaction-timeout", "0"
             )
             problems += [f"hanging on broker {broker}: {transaction}" for transaction in hanging]
-        printed = self.cluster.log_tail()
-        if "Traceback" in printed or "failed by a bug" in printed:
-            problems.append(f"the server printed:\n{printed}")
+        log_text = self.cluster.log_tail()
+        if "Traceback" in log_text or "failed by a bug" in log_text:
+            problems.append(f"the server printed:\n{log_text}")
         return problems
 
     def _read_again(self) -> tuple[str, ...]:

@@ -37,12 +37,12 @@ A seed gives the same plan again. How often each point was struck in the last ru
 def kills() -> Table:
     """A row per point."""
     stored = load()
-    heads = tuple(f"at {level}" for level in sorted(stored))
+    level_headings = tuple(f"at {level}" for level in sorted(stored))
     rows = [(point.stage, point.name, point.victim, *_cells(point, stored)) for point in POINTS]
     rows.append(
         ("", "**all**", "", *(f"{sum(run.kills.values())}" for _, run in _by_level(stored)))
     )
-    return ("When", "Point", "Killed", *heads), rows
+    return ("When", "Point", "Killed", *level_headings), rows
 
 
 def _cells(point: Point, stored: Mapping[int, KillRun]) -> list[str]:

@@ -237,15 +237,15 @@ class Strike:
             return "no marker has been written"
         held_at = self._leader if self._point.struck_broker is StruckBroker.LEADER else self._group
         leaders = {partition[:2]: partition.leader for partition in self._lab.control.partitions()}
-        owed = [
+        owed_partitions = [
             (partition["topic"], partition["partition"]) for partition in description["partitions"]
         ]
-        elsewhere = [partition for partition in owed if leaders[partition] != held_at]
-        if not owed or elsewhere:
-            return f"markers are owed to {owed}, held is what goes to broker {held_at}"
-        positions_owed = any(topic == POSITIONS for topic, _ in owed)
+        elsewhere = [partition for partition in owed_partitions if leaders[partition] != held_at]
+        if not owed_partitions or elsewhere:
+            return f"markers are owed to {owed_partitions}, held is what goes to broker {held_at}"
+        positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
         if positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):
-            return f"markers are owed to {owed}"
+            return f"markers are owed to {owed_partitions}"
         return None
 
     # Killing

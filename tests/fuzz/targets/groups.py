@@ -48,8 +48,8 @@ def _play_consumers(fuzz_bytes: bytes) -> None:
                 driver.join(member_id, topic_regex=REGEXES[detail % 3])
                 driver.look_up()
             case 2:
-                owned = frozenset(() if member is None else member.assigned)
-                driver.beat(member_id, epoch, owned=owned if detail & 1 else None)
+                owned_partitions = frozenset(() if member is None else member.assigned)
+                driver.beat(member_id, epoch, owned=owned_partitions if detail & 1 else None)
             case 3:
                 driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance)
             case 4:

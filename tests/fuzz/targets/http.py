@@ -201,11 +201,11 @@ async def _answer_status(
     """The status that is answered; None where it takes too long."""
     statuses: list[int] = []
     disconnected = asyncio.Event()
-    pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
+    chunks = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> dict[str, Any]:
-        if pieces:
-            return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+        if chunks:
+            return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
         await disconnected.wait()
         return {"type": "http.disconnect"}
 

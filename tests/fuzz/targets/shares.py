@@ -133,7 +133,10 @@ def _check_records(player: Player) -> None:
     ranges = [(batch.first_offset, batch.last_offset) for batch in partition.in_flight_ranges()]
     if any(first_offset > last_offset for first_offset, last_offset in ranges):
         raise Violation("a range ends before it begins")
-    if any(earlier[1] >= later[0] for earlier, later in itertools.pairwise(ranges)):
+    if any(
+        earlier_range[1] >= later_range[0]
+        for earlier_range, later_range in itertools.pairwise(ranges)
+    ):
         raise Violation("a record is there twice")
     if not partition.start_offset <= partition.next_fetch_offset() <= partition.end_offset + 1:
         raise Violation("the next fetch begins elsewhere than in the records and behind them")
@@ -209,16 +212,16 @@ def _batch(choices: Iterator[int]) -> StateBatch:
 
 
 def _check_combined(
-    shard: ShareStateShard, key: ShareKey, newer: tuple[StateBatch, ...], start: int
+    shard: ShareStateShard, key: ShareKey, newer_batches: tuple[StateBatch, ...], start: int
 ) -> None:
     """Offset by offset the strongest of all batches; no neighbours alike."""
     state = shard.states.get(key)
-    older = () if state is None else state.batches
-    if len(older) + len(newer) < 2 or any(
-        batch.last_offset < batch.first_offset for batch in (*older, *newer)
+    older_batches = () if state is None else state.batches
+    if len(older_batches) + len(newer_batches) < 2 or any(
+        batch.last_offset < batch.first_offset for batch in (*older_batches, *newer_batches)
     ):
         return
-    combined = run_to_end(combine_in_steps(older, newer, start_offset=start))
+    combined = run_to_end(combine_in_steps(older_batches, newer_batches, start_offset=start))
     if len(combined) > 1 and combined != run_to_end(
         combine_in_steps((), combined, start_offset=start)
     ):
@@ -226,7 +229,7 @@ def _check_combined(
     for offset in range(max(start, 0), 24):
         covering = [
             (batch.delivery_count, batch.delivery_state)
-            for batch in (*older, *newer)
+            for batch in (*older_batches, *newer_batches)
             if batch.first_offset <= offset <= batch.last_offset
         ]
         combined_here = [

@@ -205,17 +205,17 @@ class DrawnCluster:
 
     def _move(self) -> None:
         partition = self._partition()
-        place = {"topic": partition.topic, "partition": partition.partition}
-        self.ask("POST", "leaders", {**place, "leader": self._random.randrange(1, 4)})
+        partition_fields = {"topic": partition.topic, "partition": partition.partition}
+        self.ask("POST", "leaders", {**partition_fields, "leader": self._random.randrange(1, 4)})
 
     def _arm(self) -> None:
         self._rule_count += 1
-        place = {"point": self._random.choice(("peer.request", "peer.response"))}
+        point_fields = {"point": self._random.choice(("peer.request", "peer.response"))}
         action = self._random.choice(
             ({"do": "hold"}, {"do": "drop"}, {"do": "delay", "delay_ms": 3_000})
         )
         rule = {"id": f"rule-{self._rule_count}", "api": "WriteTxnMarkers", "limit": 1}
-        self.ask("POST", "faults", {**rule, **place, "action": action})
+        self.ask("POST", "faults", {**rule, **point_fields, "action": action})
 
     def _disarm(self) -> None:
         for fault in self.ask("GET", "faults"):
@@ -248,11 +248,11 @@ class DrawnCluster:
             return {}
         listed = await self._listed()
         return {
-            str(place): await self._look_at(place, partition.leader_id, listed)
+            str(topic_partition): await self._look_at(topic_partition, partition.leader_id, listed)
             for topic in topics
             if topic.name in TOPICS
             for partition in topic.partitions
-            for place in (TopicPartition(topic.name, partition.partition),)
+            for topic_partition in (TopicPartition(topic.name, partition.partition),)
         }
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:

@@ -65,8 +65,8 @@ def main() -> None:
     """Commit until the input ends."""
     bootstrap, topic, partitions, rate = sys.argv[1:]
     for producer_number in range(PRODUCERS):
-        words = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))
-        threading.Thread(target=commit_at, args=words, daemon=True).start()
+        arguments = (bootstrap, topic, int(partitions), producer_number, PRODUCERS / int(rate))
+        threading.Thread(target=commit_at, args=arguments, daemon=True).start()
     BEGUN.wait()
     print("all have begun", flush=True)
     sys.stdin.read()

@@ -57,10 +57,10 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def search(page: Page, words: str) -> list[str]:
+def search(page: Page, query: str) -> list[str]:
     """The first results, by a click into the search and typing."""
     page.locator(".md-search__button").click()
-    page.get_by_role("combobox").fill(words)
+    page.get_by_role("combobox").fill(query)
     page.locator(RESULTS).first.wait_for()
     return [str(link.get_attribute("href")) for link in page.locator(RESULTS).all()[:SHOWN]]
 

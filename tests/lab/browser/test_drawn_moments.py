@@ -71,17 +71,19 @@ def told(verdict: dict[str, Any]) -> tuple[object, ...]:
     return verdict["state"], ageless(verdict["headline"]), judged_rows(verdict)
 
 
-def shown_moment(page: Page, drawn: DrawnCluster) -> dict[str, Any]:
+def shown_moment(page: Page, drawn_cluster: DrawnCluster) -> dict[str, Any]:
     """What the page shows when it had the time to hear of all that was done."""
-    position = drawn.ask("GET", "verdict")["position"] if drawn.is_recording else None
+    position = (
+        drawn_cluster.ask("GET", "verdict")["position"] if drawn_cluster.is_recording else None
+    )
     settling = {"patienceMs": SETTLES_MS, "position": position}
     moment: dict[str, Any] = page.evaluate(SETTLED_MOMENT, settling)
     return moment
 
 
-def differences_of_page(drawn: DrawnCluster, moment: dict[str, Any]) -> list[str]:
+def differences_of_page(drawn_cluster: DrawnCluster, moment: dict[str, Any]) -> list[str]:
     """Where the page says otherwise than the judge of the event that it shows."""
-    verdict = drawn.ask("GET", f"verdict?at={moment['event']}")
+    verdict = drawn_cluster.ask("GET", f"verdict?at={moment['event']}")
     if verdict is None:
         return []  # the ring has dropped the event
     rows = {name: (ageless(row[0]), row[1]) for name, row in moment["rows"].items()}
@@ -116,9 +118,11 @@ def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsideParti
         if partition.has_unlisted is not None and partition.has_unlisted != ("hangs" in states):
             differences.append(f"{name}: unlisted {partition.has_unlisted}, judged {states}")
         if partition.why is not None and judged["state"] != "wrong-data":
-            why, standing = ageless(partition.why), ageless(judged["standing"])
-            if why != standing and not (why[:4] == standing[:4] == "open"):
-                differences.append(f"{name}: why {why!r}, /verdict {standing!r}")
+            outside_standing, standing = ageless(partition.why), ageless(judged["standing"])
+            if outside_standing != standing and not (
+                outside_standing[:4] == standing[:4] == "open"
+            ):
+                differences.append(f"{name}: why {outside_standing!r}, /verdict {standing!r}")
     return differences
 
 
@@ -130,34 +134,34 @@ def test_the_page_says_what_is_so_or_how_far_it_is_behind(
     compared_count = behind_count = 0
     with (
         TxnsimServer(arguments=("--ui", "--http", "0")) as server,
-        DrawnCluster(server, seed=moments) as drawn,
+        DrawnCluster(server, seed=moments) as drawn_cluster,
     ):
         page = new_page(server.http, expects=("409", "404", "503", "net::ERR_"))
         for _ in range(moments):
             for _ in range(ACTIONS_BETWEEN_MOMENTS):
-                drawn.step()
-            moment = shown_moment(page, drawn)
-            context = [*drawn.steps[-12:], moment]
+                drawn_cluster.step()
+            moment = shown_moment(page, drawn_cluster)
+            context = [*drawn_cluster.steps[-12:], moment]
             if not moment["isLive"]:
                 behind_count += 1
                 assert SAYS_ITS_AGE.search(moment["age"] + moment["headline"]), context
                 continue
             assert moment["lag"] == "0", context
-            assert drawn.is_recording, context
+            assert drawn_cluster.is_recording, context
             if moment["event"] is not None:
-                assert differences_of_page(drawn, moment) == [], context
-            before = drawn.ask("GET", "verdict")
-            outside = drawn.look()
-            after = drawn.ask("GET", "verdict")
-            if told(before) != told(after):
+                assert differences_of_page(drawn_cluster, moment) == [], context
+            verdict_before = drawn_cluster.ask("GET", "verdict")
+            outside = drawn_cluster.look()
+            verdict_after = drawn_cluster.ask("GET", "verdict")
+            if told(verdict_before) != told(verdict_after):
                 continue  # it has changed while clients looked
-            assert differences_outside(after, outside) == [], context
-            last = shown_moment(page, drawn)
-            if last["isLive"] and last["event"] is not None and not drawn.has_gap:
-                newest = drawn.ask("GET", "verdict")
-                if told(newest) == told(after):
+            assert differences_outside(verdict_after, outside) == [], context
+            last = shown_moment(page, drawn_cluster)
+            if last["isLive"] and last["event"] is not None and not drawn_cluster.has_gap:
+                newest = drawn_cluster.ask("GET", "verdict")
+                if told(newest) == told(verdict_after):
                     assert last["verdict"] == newest["state"], [*context, last]
             compared_count += 1
-            seen_states.add(after["state"])
+            seen_states.add(verdict_after["state"])
     assert compared_count > moments / 3, "nothing is shown where nothing is compared"
     assert {"healthy", "open", "hangs"} <= seen_states

@@ -49,10 +49,10 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
         text = mermaid.convert(run)
         diagram = page.evaluate("text => mermaid.parse(text)", text)
         assert diagram["diagramType"] == "sequence"
-        drawn = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
+        svg = page.evaluate("async text => (await mermaid.render('one', text)).svg", text)
         notes, messages = text.count("Note over"), text.count("->>") + text.count("--x")
-        assert drawn.count('class="noteText') == notes > 0
-        assert drawn.count('class="messageText') == messages > 0
+        assert svg.count('class="noteText') == notes > 0
+        assert svg.count('class="messageText') == messages > 0
     broken = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
     complaint = page.evaluate("text => mermaid.parse(text).then(() => '', e => e.message)", broken)
     assert "Parse error" in complaint
@@ -104,9 +104,9 @@ def test_chrome_reads_our_traces_as_they_are_meant(name: str, run: str, tmp_path
         for slices_of_thread in states
         for slice_before, slice_after in pairwise(slices_of_thread)
     )
-    sent = [row for row in trace_events if row["ph"] == "s"]
+    sent_rows = [row for row in trace_events if row["ph"] == "s"]
     assert sorted(arrow[0][1] for arrow in trace_seen["arrows"]) == sorted(
-        row["ts"] for row in sent
+        row["ts"] for row in sent_rows
     )
 
 

@@ -71,7 +71,7 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
     server: TxnsimServer, new_page: Any, part: int
 ) -> None:
     page = new_page(server.http)
-    wrong: dict[str, list[int]] = {}
+    wrong_positions: dict[str, list[int]] = {}
     with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
@@ -81,8 +81,8 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
             different_positions = differences(page, text, run, positions)
             if different_positions:
-                wrong[f"{scenario.name} {label}"] = different_positions
-    assert wrong == {}
+                wrong_positions[f"{scenario.name} {label}"] = different_positions
+    assert wrong_positions == {}
 
 
 def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
@@ -94,9 +94,9 @@ def test_a_long_recording_is_whole_and_every_state_of_it_can_be_reached(
     ]
     for turn in range(LONG // 2):
         batch = {"tp": "t-0", "base": turn, "last": turn, "pid": 7, "epoch": 0, "seq": turn}
-        where = "broker/1/log/t-0"
-        events.append((where, "log.append", (), "app/7:0", batch | {"txn": False}))
-        events.append((where, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
+        node_name = "broker/1/log/t-0"
+        events.append((node_name, "log.append", (), "app/7:0", batch | {"txn": False}))
+        events.append((node_name, "log.lso", (len(events) - 1,), "", {"tp": "t-0", "to": turn + 1}))
     run = small(("broker/1/log/t-0",), *events)
     positions = [0, 999, 1_000, 49_999, 50_000, 50_001, LONG - 3, LONG]
     assert differences(page, run.to_lines(), run, positions) == []
@@ -257,12 +257,12 @@ def test_a_recorded_run_says_so_and_offers_nothing_that_it_can_not_do(
     page.wait_for_selector(".link-state.done")
     assert "recorded run" in page.inner_text("#verdict")
     assert page.inner_text("#live") == "Now"
-    for key, words in (
+    for key, shown_text in (
         ("6", "This is a recorded run: faults"),
         ("7", "This is a recorded run: brok"),
     ):
         page.keyboard.press(key)
-        page.wait_for_selector(f"main :text('{words}')")
+        page.wait_for_selector(f"main :text('{shown_text}')")
         assert page.locator("main section.view button").count() == 0
     page.keyboard.press("8")
     page.click("#to-live")

@@ -59,9 +59,9 @@ async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -
     assert "hold Produce of late-producer" in sentences(armed)
     assert "hold Produce of late-producer" in sentences(control)
     assert "Produce" not in sentences(disarmed)
-    fates = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
-    assert fates["late"] == "unknown"
-    assert {wrote.outcome for wrote in observations_of(control, Wrote)} == {"ok"}
+    outcome_by_value = {write.value: write.outcome for write in observations_of(armed, Wrote)}
+    assert outcome_by_value["late"] == "unknown"
+    assert {write.outcome for write in observations_of(control, Wrote)} == {"ok"}
 
 
 @pytest.mark.slow
@@ -194,8 +194,8 @@ def test_it_is_told_without_leaving_anything_behind(choice: list[str]) -> None:
     )  # fmt: skip
     lines = process.stderr.splitlines()
     expected = re.compile(r"Executing |\d of 3 runs, ")
-    odd = [line for line in lines if not expected.match(line)]
-    assert (process.returncode, odd) == (0, []), process.stdout
+    unexpected_lines = [line for line in lines if not expected.match(line)]
+    assert (process.returncode, unexpected_lines) == (0, []), process.stdout
 
 
 @pytest.fixture
@@ -221,9 +221,9 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    def txnsim(*words: str) -> subprocess.CompletedProcess[str]:
+    def txnsim(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", *words],
+            [sys.executable, "-m", "txnsim.cli.main", *arguments],
             cwd=empty,
             env={**os.environ, "PYTHONPATH": str(installed)},
             capture_output=True,

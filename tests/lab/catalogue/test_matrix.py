@@ -43,11 +43,11 @@ def complaint(result: RunResult) -> str:
     if result.as_declared:
         return ""
     findings = [result.verdict, *([result.cured] if result.cured is not None else [])]
-    wrong = [
+    differences = [
         f"{finding.observed}, declared {finding.expected}: {finding.because}"
         for finding in findings
     ]
-    return f"{result.run} {result.take}: {' / '.join(wrong)}"
+    return f"{result.run} {result.take}: {' / '.join(differences)}"
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ async def test_kafka_python_commits_a_record_that_it_has_aborted(run: str) -> No
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), KAFKA_PYTHON)
     check(armed)
     assert armed.players == ("kafka-python",)
-    outcomes = {wrote.value: wrote.outcome for wrote in observations_of(armed, Wrote)}
+    outcomes = {write.value: write.outcome for write in observations_of(armed, Wrote)}
     assert outcomes == {"r1": "unknown", "r2": "ok"}
     ends = observations_of(armed, Ended)
     assert [(end.transaction, end.commit, end.outcome) for end in ends] == [
@@ -167,7 +167,7 @@ async def test_librdkafka_has_its_next_transaction_torn_by_its_first_commit(run:
     armed = await run_in_real_time(ScenarioRun(scenario=late_scenario, run=run), confluent())
     check(armed)
     assert armed.players == ("confluent-kafka",)
-    assert {wrote.outcome for wrote in observations_of(armed, Wrote)} == {"ok"}
+    assert {write.outcome for write in observations_of(armed, Wrote)} == {"ok"}
     assert {end.outcome for end in observations_of(armed, Ended)} == {"ok"}
     check(
         await run_in_real_time(

@@ -26,9 +26,9 @@ def in_a_transaction() -> HistoryBuilder:
 def test_told_that_it_never_began_what_it_had_begun() -> None:
     history_builder = in_a_transaction()
     history_builder.wait(5)
-    ended = history_builder.commit(**WRONG_STATE)
+    end_number = history_builder.commit(**WRONG_STATE)
     (anomaly,) = false_fencing(history_builder.history)
-    assert anomaly.evidence == (1, ended)
+    assert anomaly.evidence == (1, end_number)
 
 
 def test_fenced_in_time_by_nobody() -> None:

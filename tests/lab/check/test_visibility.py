@@ -18,11 +18,11 @@ def misses(history_builder: HistoryBuilder) -> dict[int, int]:
 
 def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r1", 3)
+    lost_number = history_builder.write(None, "r1", 3)
     history_builder.read(0, {}, 3)
     passed = history_builder.read(3, {}, 4)
     history_builder.read(3, {}, 5)
-    assert misses(history_builder) == {lost: passed}
+    assert misses(history_builder) == {lost_number: passed}
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_only_answers_to_read_committed_readers_count(fields: dict[str, Any]) ->
 
 def test_another_record_at_the_place_is_a_miss() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r2", 1)
+    lost_number = history_builder.write(None, "r2", 1)
     read = history_builder.read(0, {1: "r1"}, 2)
-    assert misses(history_builder) == {lost: read}
+    assert misses(history_builder) == {lost_number: read}
 
 
 def test_a_record_that_is_elsewhere_is_not_lost() -> None:
@@ -52,10 +52,10 @@ def test_a_record_that_is_elsewhere_is_not_lost() -> None:
 
 def test_a_record_that_vanished_is_missed() -> None:
     history_builder = HistoryBuilder()
-    lost = history_builder.write(None, "r1", 0)
+    lost_number = history_builder.write(None, "r1", 0)
     history_builder.read(0, {0: "r1"}, 1)
     read = history_builder.read(0, {}, 1)
-    assert misses(history_builder) == {lost: read}
+    assert misses(history_builder) == {lost_number: read}
 
 
 def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
@@ -73,7 +73,7 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "lost"),
+    ("later_fields", "is_missed"),
     [
         pytest.param({"offset": 1, "key": "x"}, False, id="superseded"),
         pytest.param({"offset": -1, "key": "x"}, False, id="superseded somewhere"),
@@ -84,13 +84,13 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
     ],
 )
 def test_the_cleaner_may_take_what_a_later_record_of_its_key_supersedes(
-    later: dict[str, Any], *, lost: bool
+    later_fields: dict[str, Any], *, is_missed: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.write(None, "old", 0, key="x")
-    history_builder.write(None, "new", **later)
+    history_builder.write(None, "new", **later_fields)
     history_builder.read(0, {}, 1)
-    assert (0 in misses(history_builder)) is lost
+    assert (0 in misses(history_builder)) is is_missed
 
 
 def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
@@ -119,7 +119,7 @@ def test_what_is_at_an_offset_is_what_was_read_there() -> None:
     history_builder.write(None, "r4")
     history_builder.read(0, {1: "r1"}, 2)
     log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-    assert {offset: wrote.value for offset, wrote in log.items()} == {1: "r1", 2: "r3"}
+    assert {offset: write.value for offset, write in log.items()} == {1: "r1", 2: "r3"}
 
 
 def test_a_value_of_several_transactions_is_nobodys() -> None:
@@ -143,7 +143,7 @@ def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() ->
 
     def log() -> dict[int, str | None]:
         log = writers_by_offset(history_builder.history, visibility(history_builder.history))[T0]
-        return {offset: wrote.value for offset, wrote in log.items()}
+        return {offset: write.value for offset, write in log.items()}
 
     assert log() == {1: "r3"}
     history_builder.read(0, {0: "r2"}, 1)

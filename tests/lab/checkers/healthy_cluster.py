@@ -221,13 +221,13 @@ class HealthyCluster:
 
     def _replace(self) -> None:
         producer = self._producer()
-        old, transaction_label = producer.who, producer.label
+        old_client, transaction_label = producer.who, producer.label
         producer.instance += 1
         self._initialise(producer)
         if transaction_label is not None and self._pick(2):
             self._note_observation(
                 Ended,
-                old,
+                old_client,
                 transaction=transaction_label,
                 commit=True,
                 outcome=Outcome.FAILED,
@@ -605,12 +605,12 @@ class HealthyCluster:
         if self._pick(4):
             return
         effect, outcome = self._outcome()
-        asked_ms, old = self._now_ms, self.logs
-        late = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
+        asked_ms, old_logs = self._now_ms, self.logs
+        late_action = (None, self._read, self._write_plainly, self._look_as_operator)[self._pick(4)]
         self._note_observation(Deleted, "operator", topic="t", asked_ms=asked_ms, outcome=outcome)
-        if late is not None:
+        if late_action is not None:
             self._sent_ms = asked_ms
-            late()
+            late_action()
             self._sent_ms = None
         if effect:
-            self.logs = {topic_partition: Log() for topic_partition in old}
+            self.logs = {topic_partition: Log() for topic_partition in old_logs}

@@ -83,7 +83,7 @@ def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture
     assert report["observations"] == 3
     (anomaly,) = report["anomalies"]
     assert anomaly["kind"] == "aborted-read"
-    assert [piece["number"] for piece in anomaly["evidence"]] == [1, 2, 3]
+    assert [observation["number"] for observation in anomaly["evidence"]] == [1, 2, 3]
     assert anomaly["evidence"][1]["observation"]["commit"] is False
 
 
@@ -134,10 +134,10 @@ def test_a_file_that_is_not_there_is_told(
 # ``txnsim proxy`` as a process: it says where it is, and ends in order; what can't be is named.
 
 
-def arguments(*words: str) -> argparse.Namespace:
+def arguments(*options: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     proxy.add_arguments(parser)
-    return parser.parse_args(["--bootstrap-server", "127.0.0.1:1", *words])
+    return parser.parse_args(["--bootstrap-server", "127.0.0.1:1", *options])
 
 
 def test_arguments_become_options(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_arguments_become_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("options", "expected_text"),
     [
         (("--peer", "kafka:9094"), "--peer kafka:9094"),
         (("--certificate", "c.pem"), "--key"),
@@ -167,9 +167,9 @@ def test_arguments_become_options(tmp_path: Path) -> None:
         (("--wait", "-1"), "--wait -1"),
     ],
 )
-def test_what_makes_no_sense_is_named(words: tuple[str, ...], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        proxy.options_from(arguments(*words))
+def test_what_makes_no_sense_is_named(options: tuple[str, ...], expected_text: str) -> None:
+    with pytest.raises(ConfigError, match=expected_text):
+        proxy.options_from(arguments(*options))
 
 
 def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,8 +180,8 @@ def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[s
 def test_gssapi_for_look_ups_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "client.properties"
     config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
-    words = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
-    assert main(["proxy", *words]) == 2
+    options = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
+    assert main(["proxy", *options]) == 2
     assert "GSSAPI" in capsys.readouterr().err
 
 
@@ -229,11 +229,11 @@ def typed(
 
     def type_it(line: str) -> tuple[int, str]:
         capsys.readouterr()
-        program, *words = line.partition(" (")[0].split()
+        program, *arguments = line.partition(" (")[0].split()
         assert program == "txnsim"
-        status = main(words)
-        printed = capsys.readouterr()
-        return status, printed.out + printed.err
+        status = main(arguments)
+        output = capsys.readouterr()
+        return status, output.out + output.err
 
     return type_it
 
@@ -317,8 +317,8 @@ def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
         tmp_path / file_name for file_name in ("known.txt", "misses", "exam.html")
     )
     known_file.write_text("commit-lost@2\n")
-    written = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
-    assert sat(YES, *written, "--only", "reads-open") == 1
+    file_options = ("--known", str(known_file), "--misses", str(folders), "--report", str(report))
+    assert sat(YES, *file_options, "--only", "reads-open") == 1
     assert [folder.name for folder in folders.iterdir()] == ["reads-open-2"]
     assert "misses/reads-open-2/" in report.read_text()
     assert "misses/commit-lost-2/" not in report.read_text()

@@ -98,7 +98,7 @@ disturbances:
 
 
 @pytest.mark.parametrize(
-    ("sound", "wrong", "place"),
+    ("sound", "wrong_text", "position"),
     [
         ("  p:\n", "  ghost:\n", "7: tracks.ghost: "),
         ("do: commit", "do: fly", "10: tracks.p.2.do: "),
@@ -119,14 +119,14 @@ disturbances:
     ],
 )
 def test_steps_that_no_scenario_has_are_refused_and_not_explored(
-    sound: str, wrong: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sound: str, wrong_text: str, position: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sound in SOUND
     file = tmp_path / "wrong.yaml"
-    file.write_text(SOUND.replace(sound, wrong))
+    file.write_text(SOUND.replace(sound, wrong_text))
     assert main(["explore", str(file), "--way", ""]) == 2
     complaint = capsys.readouterr().err
-    assert f"{file}:{place}" in complaint
+    assert f"{file}:{position}" in complaint
 
 
 def test_a_track_without_calls_and_a_file_without_tracks_are_refused(

@@ -44,8 +44,8 @@ class Checked:
         """Ask, and expect that status."""
         answer = await self._client.request(method, path, json=json)
         assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
-        where, operation = self._operation(method.lower(), path.partition("?")[0])
-        self.asked.add((method.lower(), where))
+        path_template, operation = self._operation(method.lower(), path.partition("?")[0])
+        self.asked.add((method.lower(), path_template))
         if json is not None:
             self._validate(json, operation["requestBody"]["content"]["application/json"]["schema"])
         declared = operation["responses"][str(status)].get("content")
@@ -60,10 +60,10 @@ class Checked:
         return answer.json()
 
     def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
-        for where, methods in self.document["paths"].items():
-            pattern = re.sub(r"{\w+}", "[^/]+", where)
+        for path_template, methods in self.document["paths"].items():
+            pattern = re.sub(r"{\w+}", "[^/]+", path_template)
             if re.fullmatch(pattern, path) and method in methods:
-                return where, methods[method]
+                return path_template, methods[method]
         raise AssertionError(f"{method} {path} is not in the document")
 
     def _validate(self, value: Any, schema: dict[str, Any]) -> None:
@@ -161,9 +161,9 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
         await ask("POST", "/api/v1/verdicts", 200, history)
         await ask("GET", "/api/v1/assertions/no-hanging-transactions", 200)
         await ask("GET", "/api/v1/topics/orders/committed?settle_ms=0", 200)
-        owed = {"input": ["v"], "output": "orders", "settle_ms": 0}
-        await ask("POST", "/api/v1/assertions/exactly-once", 409, owed)
-        await ask("POST", "/api/v1/assertions/exactly-once", 200, {**owed, "input": []})
+        assertion_fields = {"input": ["v"], "output": "orders", "settle_ms": 0}
+        await ask("POST", "/api/v1/assertions/exactly-once", 409, assertion_fields)
+        await ask("POST", "/api/v1/assertions/exactly-once", 200, {**assertion_fields, "input": []})
         await ask("POST", "/api/v1/faults", 201, HOLD)
         await ask("POST", "/api/v1/faults", 409, HOLD)
         await ask("POST", "/api/v1/faults/plan", 201, [{**HOLD, "id": "other"}])
@@ -211,9 +211,9 @@ async def scenarios(ask: Checked) -> None:
     await ask("GET", "/api/v1/lessons/L10/parts/0/now", 200)
     begin = {"name": "z01", "runs": ["V-"], "paused": True, "lesson": "L1"}
     run = await ask("POST", "/api/v1/runs?wait_ms=60000", 200, begin)
-    where = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
+    answer_url = f"/api/v1/lessons/L1/parts/1/answer?of={run['id']}"
     await ask("POST", f"/api/v1/runs/{run['id']}/go?wait_ms=60000", 200, {"steps": 9})
-    assert (await ask("GET", where, 200))["key"] == "1"
+    assert (await ask("GET", answer_url, 200))["key"] == "1"
     await ask(
         "POST", f"/api/v1/runs/{run['id']}/inputs?wait_ms=60000", 200, {"step": {"advance": "5m"}}
     )

@@ -70,8 +70,8 @@ async def test_a_history_that_can_not_be_judged_says_why() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
         place_fields = {"at_ms": 1, "who": "a", "topic": "l10-first", "partition": 0}
-        wrote = {"seen": "wrote", "value": "x", **place_fields}
-        twice = [{**wrote, "transaction": "T1"}, {**wrote, "transaction": "T2"}]
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, twice)
+        write_fields = {"seen": "wrote", "value": "x", **place_fields}
+        two_writes = [{**write_fields, "transaction": "T1"}, {**write_fields, "transaction": "T2"}]
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, two_writes)
         refusal = await ask("GET", "/api/v1/lessons/L10/parts/0/now", 422)
         assert "names two records of l10-first-0" in refusal["error"]

@@ -144,8 +144,8 @@ def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
 def test_of_whom_nothing_can_be_asked_it_is_not_said_that_nothing_was_missed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ("--only", "commit-lost", "--transaction-version", "2")
-    assert main(["exam", "run", "--driver", driver(KNOWS_ITS_NAME), *words]) == 2
+    options = ("--only", "commit-lost", "--transaction-version", "2")
+    assert main(["exam", "run", "--driver", driver(KNOWS_ITS_NAME), *options]) == 2
     assert "nothing was asked" in capsys.readouterr().err
 
 
@@ -256,14 +256,14 @@ async def test_a_driver_may_listen() -> None:
 
 def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> None:
     async def played_together() -> int:
-        begun = asyncio.Event()
+        begin_event = asyncio.Event()
 
         async def endless() -> None:
-            begun.set()
+            begin_event.set()
             await asyncio.Event().wait()
 
         async def fails() -> None:
-            await begun.wait()
+            await begin_event.wait()
             raise MissError("it fails")
 
         with pytest.raises(MissError, match="it fails"):
@@ -523,11 +523,11 @@ async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) ->
 
 
 async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
-    (large,) = (
+    (large_fixture,) = (
         fixture_topic for fixture_topic in FIXTURE_TOPICS if fixture_topic.expected.topic == "large"
     )
     async with SimulatedTargets().open(2) as opened:
-        await write_fixture(opened.target, large)
+        await write_fixture(opened.target, large_fixture)
         kafka = opened.kafka
         leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
         read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)

@@ -80,8 +80,8 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         }
         assert verdicts == {"orders-0": "hanging"}
         assert explanation["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
-        where = {"topic": "orders", "partition": 0}
-        assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+        partition_fields = {"topic": "orders", "partition": 0}
+        assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
         (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
         assert healed["cause"] == "nothing"
         # What the control port asks for itself is no part of what happens.
@@ -201,9 +201,11 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
     assert tracer.first_index >= 3 * kept_events
-    kept = living._followed.faults_and_decisions
+    faults_and_decisions = living._followed.faults_and_decisions
     assert (
-        sum(map(len, kept.decisions.values())) == len(kept.decision_order) <= kept_events // 5 + 1
+        sum(map(len, faults_and_decisions.decisions.values()))
+        == len(faults_and_decisions.decision_order)
+        <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
     past = living.make_task(tracer, tracer.first_index, explain)()
@@ -377,12 +379,12 @@ async def test_faults_health_looks_and_refusals() -> None:
     async with real_cluster(brokers=1, topics=(("orders", 1),)) as sim:
         (broker,) = sim.metadata.image.brokers.values()
         peers = (NodeAddress(1, broker.host, broker.port),)
-        front = FaultProxy(
+        front_proxy = FaultProxy(
             sim.environment,
             ProxyOptions(bootstrap=sim.bootstrap, port=0, peer_port=0, peers=peers),
         )
-        await front.start()
-        api = ProxyApi(front)
+        await front_proxy.start()
+        api = ProxyApi(front_proxy)
         transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
         async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
 
@@ -390,14 +392,14 @@ async def test_faults_health_looks_and_refusals() -> None:
                 answer = await client.request(method, path, json=request_body)
                 return answer.status_code, answer.json()
 
-            assert (await ask("get", "/healthz"))[1]["bootstrap"] == front.bootstrap
+            assert (await ask("get", "/healthz"))[1]["bootstrap"] == front_proxy.bootstrap
             status, view = await ask("get", "/api/v1/cluster")
             assert (status, view["upstream"]) == (200, sim.bootstrap)
             assert [listener["side"] for listener in view["listeners"]] == ["client", "peer"]
             assert (await ask("get", "/openapi.json"))[1]["info"]["title"].endswith("control port")
 
             assert (await ask("post", "/api/v1/faults", HOLD))[0] == 201
-            wire = await WireClient.open(*front.clients.address(1))
+            wire = await WireClient.open(*front_proxy.clients.address(1))
             wire.send(wire.metadata())
             assert (await ask("get", "/api/v1/faults/late/wait"))[1]["held"] == 1
             assert (await ask("post", "/api/v1/faults/late/release"))[1] == {"released": 1}
@@ -422,12 +424,12 @@ async def test_faults_health_looks_and_refusals() -> None:
             ):
                 status, problem = await ask(method, path, request_body)
                 assert (status, "a fault proxy can't do this" in problem["error"]) == (501, True)
-            late = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
-            status, problem = await ask("post", "/api/v1/faults", late)
+            late_rule = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
+            status, problem = await ask("post", "/api/v1/faults", late_rule)
             assert (status, "only the simulator" in problem["error"]) == (501, True)
             assert (await ask("get", "/api/v1/nothing"))[0] == 404
         api.close()
-        await front.stop()
+        await front_proxy.stop()
 
 
 # A hang that is made on request, and its cure: who asks, and what is not known.
@@ -455,8 +457,8 @@ async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_right
             assert (practice.status_code, practice.json().get("hangs")) == (200, "orders-0"), (
                 practice.text
             )
-            where = {"topic": "orders", "partition": 0}
-            assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+            partition_fields = {"topic": "orders", "partition": 0}
+            assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
         api.close()
 
 

@@ -361,10 +361,10 @@ def _epoch_stays(function: Any) -> Any:
     def wrong(state: PartitionProducers, **named: Any) -> Any:
         entry = state.find(named["producer_id"])
         epoch = None if entry is None else entry.producer_epoch
-        ended = function(state, **named)
+        result = function(state, **named)
         if epoch is not None:
             state.by_id[named["producer_id"]].producer_epoch = epoch
-        return ended
+        return result
 
     return wrong
 
@@ -383,10 +383,12 @@ def _newest_is_first(function: Any) -> Any:
 
 
 def _open_ones_expire(result: Any, state: Any, *, now_ms: int, expiration_ms: int, **_: Any) -> Any:
-    old = [entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms]
-    for entry in old:
+    old_entries = [
+        entry for entry in state.entries() if now_ms - entry.last_timestamp >= expiration_ms
+    ]
+    for entry in old_entries:
         state._ongoing.pop(state.by_id.pop(entry.producer_id).txn_first_offset, None)
-    return (*result, *(entry.producer_id for entry in old))
+    return (*result, *(entry.producer_id for entry in old_entries))
 
 
 _PRODUCERS: Final[Mapping[str, Mutation]] = {

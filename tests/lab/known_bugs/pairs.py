@@ -101,22 +101,22 @@ def touches(played_act: PlayedAct, cast: Cast) -> Iterator[Touch]:
     act: dict[str, Any] = played_act.step.get("cluster", {})
     actor, request_name = str(call.get("who", "")), Act(played_act.step).request_name
     is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and actor in cast.groups)
-    things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
-    things |= {call.get("transactional-id"), act.get("coordinator-of")}
+    subjects = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
+    subjects |= {call.get("transactional-id"), act.get("coordinator-of")}
     if not call.get("plain"):
-        things.add(cast.ids.get(actor))
+        subjects.add(cast.ids.get(actor))
     if call.get("do") in _OF_GROUPS:
         group = call.get("group") or cast.groups.get(call.get("member", actor))
-        things.add(None if group is None else f"__consumer_offsets@{group}")
+        subjects.add(None if group is None else f"__consumer_offsets@{group}")
     if topic := act.get("topic"):
-        things |= {
+        subjects |= {
             place_name for place_name in cast.places if place_name.rpartition("-")[0] == topic
         }
-        things |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
+        subjects |= {f"__consumer_offsets@{group}" for group in cast.groups.values()}
     if act or "arm" in played_act.step or "advance" in played_act.step:
-        things.add(CLUSTER)
+        subjects.add(CLUSTER)
     for subject in sorted(
-        {_subject_of_name(subject_name) for subject_name in things if subject_name is not None}
+        {_subject_of_name(subject_name) for subject_name in subjects if subject_name is not None}
     ):
         yield Touch(
             request_name + " plain" * bool(is_alone),
@@ -151,17 +151,17 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
                 yield Lasting(condition, subject, actor, from_us, played_act.at_us)
         act, rule = played_act.step.get("cluster", {}), played_act.step.get("arm", {})
         if rule:
-            named = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
-            faults[rule["id"]] = (named, after_us)
+            fault_name = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
+            faults[rule["id"]] = (fault_name, after_us)
         elif act.get("do") in _ENDS:
             faults[_ENDS[act["do"]], act["broker"]] = (f"cluster {act['do']}", after_us)
-        ended = faults.pop(
+        ended_fault = faults.pop(
             played_act.step.get("disarm") or (act.get("do"), act.get("broker")), None
         )
-        if ended is not None:
-            yield Lasting(ended[0], CLUSTER, "", ended[1], played_act.at_us)
-    for actor, things in touched.items():
-        for subject, (condition, from_us) in things.items():
+        if ended_fault is not None:
+            yield Lasting(ended_fault[0], CLUSTER, "", ended_fault[1], played_act.at_us)
+    for actor, touches_by_subject in touched.items():
+        for subject, (condition, from_us) in touches_by_subject.items():
             yield Lasting(condition, subject, actor, from_us, end_us)
     for condition, from_us in faults.values():
         yield Lasting(condition, CLUSTER, "", from_us, end_us)

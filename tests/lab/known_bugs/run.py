@@ -207,8 +207,11 @@ def examine(
             search.seeds += 1
             search.cpu_ms += 0 if search.bug in reached else sound_ms
         reaching = [search for search in searches_of_seed if search.bug in reached]
-        alone = [[search] for search in reaching if search.noticed is not None]
-        for searches_played in ([search for search in reaching if search.noticed is None], *alone):
+        lone_searches = [[search] for search in reaching if search.noticed is not None]
+        for searches_played in (
+            [search for search in reaching if search.noticed is None],
+            *lone_searches,
+        ):
             _play_plan(searches_played, plan, sound)
         for search in searches_of_seed:
             is_over = search.kinds or search.cpu_ms >= cpu_s * 1_000
@@ -233,9 +236,9 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> Non
     names = [search.bug for search in searches]
     began_ms = cpu_ms()
     with bug_in(*names):
-        played = play(with_bug(plan, *names), cpu_s=SEED_S)
-    kinds = tuple(sorted({*played.kinds} - {*sound.kinds}))
-    is_noticed = played.digest != sound.digest
+        played_run = play(with_bug(plan, *names), cpu_s=SEED_S)
+    kinds = tuple(sorted({*played_run.kinds} - {*sound.kinds}))
+    is_noticed = played_run.digest != sound.digest
     if len(searches) > 1 and (is_noticed or kinds):
         half = len(searches) // 2
         _play_plan(searches[:half], plan, sound)
@@ -246,7 +249,7 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> Non
         if search.noticed is None and is_noticed:
             search.noticed = plan.seed
         if kinds:
-            search.kinds, search.found = kinds, played
+            search.kinds, search.found = kinds, played_run
 
 
 def finds_again(answer: Answer) -> bool:
@@ -254,8 +257,8 @@ def finds_again(answer: Answer) -> bool:
     plan = draw(answer.seeds - 1)
     sound = play(plan, cpu_s=SEED_S)
     with bug_in(answer.bug):
-        played = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
-    return not {*answer.kinds}.isdisjoint({*played.kinds} - {*sound.kinds})
+        played_run = play(with_bug(plan, answer.bug), cpu_s=SEED_S)
+    return not {*answer.kinds}.isdisjoint({*played_run.kinds} - {*sound.kinds})
 
 
 def shrunk(answer: Answer) -> Answer:
@@ -266,8 +269,8 @@ def shrunk(answer: Answer) -> Answer:
         kinds = play(bad, cpu_s=SHRUNK_S).kinds
         if OVER_LIMIT_KIND in kinds:
             return answer
-        small = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
-    return msgspec.structs.replace(answer, shrunk=small.plan.size)
+        shrunk_result = shrink(bad, kinds, switch=switch, tries_max=SHRINK_TRIES)
+    return msgspec.structs.replace(answer, shrunk=shrunk_result.plan.size)
 
 
 def answers() -> list[Answer]:
@@ -291,10 +294,10 @@ def main() -> None:
     args = parser.parse_args()
     quieten()
     answer_by_bug = {answer.bug: answer for answer in answers()}
-    for lost in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
-        if not finds_again(lost):
-            print(f"{lost.bug}: seed {lost.seeds - 1} does not find it any more")
-            del answer_by_bug[lost.bug]
+    for lost_answer in [answer for answer in answer_by_bug.values() if args.again and answer.found]:
+        if not finds_again(lost_answer):
+            print(f"{lost_answer.bug}: seed {lost_answer.seeds - 1} does not find it any more")
+            del answer_by_bug[lost_answer.bug]
     first_part, _, parts = args.part.partition("/")
     names = () if args.table else (args.only or bugs())[int(first_part) :: int(parts)]
     for answer in examine(

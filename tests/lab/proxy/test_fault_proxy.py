@@ -104,10 +104,10 @@ def built(api_key: int, version: int, **values: Any) -> bytes:
 
 def rewrite(api_key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
     message = addresses.message_of(api_key, version, frame)
-    changed = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
-    assert int.from_bytes(changed[:4], "big") == len(changed) - 4
-    assert changed[4:8] == frame[4:8]
-    return changed, codec.read_response(api_key, version, changed[4:])[1]
+    changed_frame = addresses.rewrite_addresses(api_key, version, frame, message, proxy_address)
+    assert int.from_bytes(changed_frame[:4], "big") == len(changed_frame) - 4
+    assert changed_frame[4:8] == frame[4:8]
+    return changed_frame, codec.read_response(api_key, version, changed_frame[4:])[1]
 
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
@@ -133,10 +133,10 @@ def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(versio
     for values, expected in ((address_fields, ("proxy-2", 19092)), (nowhere, ("", -1))):
         rows: dict[str, Any] = {"coordinators": [{"key": "id", **values}]}
         frame = built(FIND_COORDINATOR, version, **(values if version < 4 else rows))
-        changed, message = rewrite(FIND_COORDINATOR, version, frame)
+        changed_frame, message = rewrite(FIND_COORDINATOR, version, frame)
         coordinator = message.coordinators[0] if version >= 4 else message
         assert (coordinator.host, coordinator.port) == expected
-        assert (changed == frame) is (values is nowhere)
+        assert (changed_frame == frame) is (values is nowhere)
 
 
 def test_a_list_of_controllers_stays_as_it_is() -> None:
@@ -162,13 +162,13 @@ def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, versi
         frame = built(key, version, node_endpoints=endpoints(*nodes))
         tail = addresses.tail_of([frame[:9], frame[9:]])
         assert addresses.ends_with_endpoints(tail) is bool(nodes)
-        changed, message = rewrite(key, version, frame)
+        changed_frame, message = rewrite(key, version, frame)
         assert [(row.host, row.port) for row in message.node_endpoints] == [
             (f"proxy-{node}", 19090 + node) for node in nodes
         ]
         assert [row.rack for row in message.node_endpoints] == [None, "rack-a", ""][: len(nodes)]
         if not nodes:
-            assert changed == frame
+            assert changed_frame == frame
 
 
 def test_endpoints_of_share_groups_are_rewritten() -> None:
@@ -187,18 +187,18 @@ def test_records_that_look_like_endpoints_are_no_endpoints() -> None:
 
 
 def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
-    pieces = [bytes(50_000), b"a" * 20_000, b"b" * 20_000]
-    assert addresses.tail_of(pieces) == b"".join(pieces)[-32_768:]
-    assert len(addresses.tail_of(pieces[:1])) == 32_768
+    chunks = [bytes(50_000), b"a" * 20_000, b"b" * 20_000]
+    assert addresses.tail_of(chunks) == b"".join(chunks)[-32_768:]
+    assert len(addresses.tail_of(chunks[:1])) == 32_768
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4])
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
     rows = [{"api_key": api_key, "max_version": 40} for api_key in (FETCH, 8, METADATA)]
     frame = built(18, version, api_keys=rows)
-    changed = addresses.limit_api_versions(version, frame)
-    assert len(changed) == len(frame)
-    _, message = codec.read_response(18, version, changed[4:])
+    changed_frame = addresses.limit_api_versions(version, frame)
+    assert len(changed_frame) == len(frame)
+    _, message = codec.read_response(18, version, changed_frame[4:])
     assert [api_key.max_version for api_key in message.api_keys] == [18, 40, 13]
     bounded_answer = built(18, version, api_keys=rows[1:2])
     assert addresses.limit_api_versions(version, bounded_answer) is bounded_answer
@@ -221,7 +221,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
     cluster: ProxiedCluster,
 ) -> None:
     tp = TopicPartition("orders", 0)
-    own = {address for broker in cluster.sim.metadata.image.brokers.values()
+    own_addresses = {address for broker in cluster.sim.metadata.image.brokers.values()
            for address in [(broker.host, broker.port)]}  # fmt: skip
     async with Cluster(
         cluster.proxy.bootstrap,
@@ -236,7 +236,9 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             await producer.send("orders", 0, b"v")
             await producer.commit()
             cluster.move(tp)
-        assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(own)
+        assert {(broker.host, broker.port) for broker in client.view.brokers}.isdisjoint(
+            own_addresses
+        )
     assert sum(listener.accepted_count for listener in cluster.proxy.clients) >= 3
 
 
@@ -485,14 +487,14 @@ async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) ->
 async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     cluster: ProxiedCluster,
 ) -> None:
-    first_listeners, late = listeners_of(cluster), listeners_of(cluster)
+    first_listeners, late_listeners = listeners_of(cluster), listeners_of(cluster)
     await first_listeners.learn([NodeAddress(1, "a", 1)])
-    await late._learn_late([NodeAddress(1, "a", 1)])
-    assert late.address(1)[1] not in (40_001, 0)
-    await late._learn_late([NodeAddress(2, "a", 1)])
-    assert late.address(2)[1] == 40_002
+    await late_listeners._learn_late([NodeAddress(1, "a", 1)])
+    assert late_listeners.address(1)[1] not in (40_001, 0)
+    await late_listeners._learn_late([NodeAddress(2, "a", 1)])
+    assert late_listeners.address(2)[1] == 40_002
     await first_listeners.close()
-    await late.close()
+    await late_listeners.close()
 
 
 @within(run_proxied)
@@ -500,13 +502,13 @@ async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners
     cluster: ProxiedCluster,
 ) -> None:
     """Each is a listener: 20,000 brokers of a Metadata would be as many."""
-    late = listeners_of(cluster, port=0)
+    listeners = listeners_of(cluster, port=0)
     with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
-        await late._learn_late(
+        await listeners._learn_late(
             [NodeAddress(listener_number, "a", 1) for listener_number in range(LISTENERS_MAX + 1)]
         )
-    assert len(list(late)) == LISTENERS_MAX
-    await late.close()
+    assert len(list(listeners)) == LISTENERS_MAX
+    await listeners.close()
 
 
 @within(run_proxied, trace_level=TraceLevel.FULL)
@@ -595,11 +597,11 @@ def test_a_name_is_known_once_it_was_learned() -> None:
 
 def test_topics_that_are_named_need_no_names() -> None:
     names = TopicNames()
-    named = SimpleNamespace(name="orders")
-    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named]))
+    named_topic = SimpleNamespace(name="orders")
+    assert not names.has_unknown_topic(SimpleNamespace(topic_data=[named_topic]))
     assert not names.has_unknown_topic(SimpleNamespace(topics=None))
     assert not names.has_unknown_topic(SimpleNamespace())
-    names.learn(SimpleNamespace(topics=[named]))
+    names.learn(SimpleNamespace(topics=[named_topic]))
     assert names.names == {}
 
 

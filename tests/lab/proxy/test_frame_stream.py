@@ -41,8 +41,8 @@ class Seen:
             b"r": FrameHandling.NO_FRAME,
         }.get(kind, FrameHandling.PASS)
 
-    def take(self, pieces: list[bytes]) -> None:
-        self.taken.append(b"".join(pieces))
+    def take(self, chunks: list[bytes]) -> None:
+        self.taken.append(b"".join(chunks))
         self.written.append(b"<taken>")
         if self.holds:
             self.stream.pause()

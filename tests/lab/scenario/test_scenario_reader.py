@@ -57,7 +57,7 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "field", "message"),
+    ("old_text", "new_text", "field", "message"),
     [
         ("title: A", "titel: A", "titel", "did you mean title?"),
         (
@@ -70,11 +70,11 @@ def test_the_scenarios_that_come_along_are_in_order(scenario: Any) -> None:
     ],
 )
 def test_a_wrong_file_is_refused_with_file_line_and_field(
-    old: str, new: str, field: str, message: str
+    old_text: str, new_text: str, field: str, message: str
 ) -> None:
-    assert old in TEXT
-    line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old in line)
-    complaints = problems(TEXT.replace(old, new, 1))
+    assert old_text in TEXT
+    line = next(number for number, line in enumerate(TEXT.splitlines(), 1) if old_text in line)
+    complaints = problems(TEXT.replace(old_text, new_text, 1))
     complaints_of_line = [
         complaint
         for complaint in complaints
@@ -140,20 +140,22 @@ def test_fields_are_taken_in_both_spellings_and_told_with_their_line() -> None:
     assert text_in_other_spelling != TEXT
     scenario_read, other_read = read("story.yaml", TEXT), read("story.yaml", text_in_other_spelling)
     assert other_read == scenario_read
-    slow = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
+    slow_rule = "{id: a, point: client.request, client-id: x, action: {do: delay, delay-ms: 5}}"
     assert "steps:\n" in TEXT
-    scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow}\n", 1))
+    scenario = read("story.yaml", TEXT.replace("steps:\n", f"steps:\n  - arm: {slow_rule}\n", 1))
     assert scenario.steps[0].arm is not None
     assert scenario.steps[0].arm.client_id == "x"
-    wrong = text_in_other_spelling.replace("wait_until: {struck: ", "wait_until: {struck: no-", 1)
+    wrong_text = text_in_other_spelling.replace(
+        "wait_until: {struck: ", "wait_until: {struck: no-", 1
+    )
     line = next(
         line_number
-        for line_number, line_text in enumerate(wrong.splitlines(), 1)
+        for line_number, line_text in enumerate(wrong_text.splitlines(), 1)
         if "struck: no-" in line_text
     )
-    assert problems(wrong)[0].startswith(f"story.yaml:{line}: steps.")
-    twice = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
-    assert "member-id is given twice" in problems(twice)[0]
+    assert problems(wrong_text)[0].startswith(f"story.yaml:{line}: steps.")
+    repeating_text = TEXT.replace("do: begin}", "do: begin, member-id: a, member_id: b}", 1)
+    assert "member-id is given twice" in problems(repeating_text)[0]
 
 
 @pytest.mark.parametrize("bomb_name", BOMBS)
@@ -571,26 +573,29 @@ def test_the_story_of_the_mistakes_has_none() -> None:
 
 @pytest.mark.parametrize("first_mistake", MISTAKES)
 def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake: str) -> None:
-    for second in MISTAKES:
+    for second_mistake in MISTAKES:
         text = MISTAKEN
-        for mistake_name in {first_mistake: 0, second: 0}:
-            right, wrong, _ = MISTAKES[mistake_name]
+        for mistake_name in {first_mistake: 0, second_mistake: 0}:
+            right, wrong_text, _ = MISTAKES[mistake_name]
             assert right in text
-            text = text.replace(right, wrong, 1)
-        pair = {first_mistake, second}
+            text = text.replace(right, wrong_text, 1)
+        pair = {first_mistake, second_mistake}
         # A rule that is gone with its step is not missed.
         hidden = {"rules"} if "points" in pair else set()
         mistakes = mistakes_in(text)
         for mistake_name in pair - hidden:
-            words = MISTAKES[mistake_name][2]
-            assert any(words in mistake_line for mistake_line in mistakes), (pair, mistakes)
+            expected_words = MISTAKES[mistake_name][2]
+            assert any(expected_words in mistake_line for mistake_line in mistakes), (
+                pair,
+                mistakes,
+            )
         assert len(mistakes) <= len(pair), (pair, mistakes)
 
 
 def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
     text = MISTAKEN
-    for right, wrong, _ in MISTAKES.values():
-        text = text.replace(right, wrong, 1)
+    for right, wrong_text, _ in MISTAKES.values():
+        text = text.replace(right, wrong_text, 1)
     mistakes = mistakes_in(text)
     assert len(mistakes) in (len(MISTAKES) - 1, len(MISTAKES)), mistakes
     assert all(mistake_line.startswith("bad.yaml:") for mistake_line in mistakes)

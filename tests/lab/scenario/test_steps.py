@@ -112,10 +112,10 @@ def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
         {"give-up": "r1"},
         call("abort"),
     ]
-    lost = play_steps(steps)
-    assert lost.as_declared
-    assert b'"msg.drop"' in lost.trace
-    assert b'"log.append"' not in lost.trace
+    lost_result = play_steps(steps)
+    assert lost_result.as_declared
+    assert b'"msg.drop"' in lost_result.trace
+    assert b'"log.append"' not in lost_result.trace
     held_answer = [*BEGUN, HOLD | {"hold": HOLD["hold"] | {"point": "client.response"}}, LATE]
     wait = {"wait-until": {"struck": "late"}}
     doubled = {"release": {"rule": "late", "as": "duplicate"}}
@@ -134,8 +134,8 @@ def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
     ]
     result = play_steps(steps)
     assert result.as_declared
-    (wrote,) = observations_of(result, Wrote)
-    assert (wrote.outcome, wrote.error) == ("unknown", "REQUEST_TIMED_OUT")
+    (write,) = observations_of(result, Wrote)
+    assert (write.outcome, write.error) == ("unknown", "REQUEST_TIMED_OUT")
 
 
 def test_a_fault_that_never_strikes_fails_its_story() -> None:
@@ -247,11 +247,11 @@ def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
 
 
 def test_an_answer_that_is_not_expected_fails_the_story() -> None:
-    wrong = [call("init-producer-id"), call("begin"), call("commit")]
-    assert because(wrong) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
+    wrong_steps = [call("init-producer-id"), call("begin"), call("commit")]
+    assert because(wrong_steps) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
     elsewhere = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
     assert because(elsewhere) == "P: produce is at offset 0, expected 3"
-    assert play_steps([*wrong[:-1], call("commit", error="any")]).as_declared
+    assert play_steps([*wrong_steps[:-1], call("commit", error="any")]).as_declared
 
 
 def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused() -> None:
@@ -338,11 +338,11 @@ def test_what_is_so_is_not_waited_for_in_vain(condition: dict[str, Any]) -> None
 
 
 def test_a_marker_is_waited_for() -> None:
-    slow = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers",
+    slow_rule = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers",
             "action": {"do": "delay", "delay_ms": 700}}  # fmt: skip
     steps = [
         *OPEN,
-        {"arm": slow},
+        {"arm": slow_rule},
         call("commit"),
         {"expect": {"partition": "t-0", "committed": [], "uncommitted": ["r1"], "stable": 0}},
         {"wait-until": {"marker": "t-0"}},
@@ -403,8 +403,8 @@ def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
         {"wait-until": condition},
     ]
     because = play_steps(steps).verdict.because[0]
-    where, _, waits_told = because.partition(": waited 1000 ms in vain until ")
-    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
+    location, _, waits_told = because.partition(": waited 1000 ms in vain until ")
+    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", location)
     assert case in waits_told
     assert "slow" in waits_told, "a forgotten release"
 
@@ -457,8 +457,11 @@ def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
     ]
     result = play_steps(steps, actors=actors)
     assert result.as_declared, result.verdict
-    late = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
-    assert failure(play_steps(late, actors=actors)) == "flush is answered, expected no answer yet"
+    late_steps = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
+    assert (
+        failure(play_steps(late_steps, actors=actors))
+        == "flush is answered, expected no answer yet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -545,8 +548,8 @@ def test_replicas_and_configs_are_changed() -> None:
         *transaction("r1"),
     ]
     assert play_steps(steps).as_declared
-    wrong = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
-    assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
+    wrong_result = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
+    assert "steps.0.cluster: t: no.such: " in wrong_result.verdict.because[0]
     nobody = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
     assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
 
@@ -570,8 +573,10 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
         cluster_step("delete-old", partition="t-0"),
     ]
     expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
-    cut = play_steps([*aged, expectation], topics=short)
-    assert {read.log_start_offset for read in observations_of(cut, Read)} >= {2}, cut.verdict
+    cut_result = play_steps([*aged, expectation], topics=short)
+    assert {read.log_start_offset for read in observations_of(cut_result, Read)} >= {2}, (
+        cut_result.verdict
+    )
 
 
 def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:

@@ -104,7 +104,7 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
 
 
 @pytest.mark.parametrize(
-    ("sent", "read", "end"),
+    ("sent_fields", "read", "end"),
     [
         pytest.param({"outcome": UNKNOWN}, {}, {}, id="nobody knows that it came"),
         pytest.param({}, {"asked_ms": 900}, {}, id="asked before"),
@@ -113,10 +113,10 @@ def test_a_position_is_not_told_while_an_open_transaction_has_one(
     ],
 )
 def test_where_a_position_may_be_told(
-    sent: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
+    sent_fields: dict[str, Any], read: dict[str, Any], end: dict[str, Any]
 ) -> None:
     story = HistoryBuilder()
-    story.send_offsets("T1", 5, **sent)
+    story.send_offsets("T1", 5, **sent_fields)
     story.positions(3, **({"asked_ms": 1_500} | read))
     story.commit("T1", **({"asked_ms": 2_500} | end))
     assert UNSTABLE_POSITION not in kinds(story)
@@ -272,14 +272,14 @@ def test_what_a_register_forgets_is_called_lost_often() -> None:
 
 def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterator[str]:
     """The rule over all positions, anew for every reader: it takes the cube of their number."""
-    sent = {
+    sent_by_partition = {
         key: [write for write in every if write.may_count]
         for key, every in promises._positions(history).items()
     }
     for _, read in history.all_of(PositionsRead):
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         for position in read.positions:
-            every = sent.get((read.group, position.place), [])
+            every = sent_by_partition.get((read.group, position.place), [])
             indexes = [
                 index
                 for index, write in enumerate(every)
@@ -337,7 +337,7 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
     watchers, losses_found, healthy = frozenset({"m"}), 0, 0
     for seed in range(400):
         history = mixed_by_chance(SeededRng(seed).stream("mixed")).history
-        lost = [
+        lost_positions = [
             because
             for fault_kind, because in broken_promises(
                 history, keeps_positions=True, watchers=watchers
@@ -345,10 +345,10 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
             if fault_kind == LOST_POSITION
         ]
         as_it_reads = [*lost_as_the_rule_reads(history, watchers)]
-        assert [loss.split(" of g")[0] for loss in lost] == [
+        assert [loss.split(" of g")[0] for loss in lost_positions] == [
             line.split(" at ")[0] for line in as_it_reads
         ], seed
-        losses_found, healthy = losses_found + len(lost), healthy + (not lost)
+        losses_found, healthy = losses_found + len(lost_positions), healthy + (not lost_positions)
     assert losses_found > 500
     assert healthy > 50
 
@@ -356,15 +356,15 @@ def test_lost_positions_are_those_of_the_rule_as_it_reads() -> None:
 Judge = Callable[[History, frozenset[str]], Iterator[promises.BrokenPromise]]
 
 
-def moves(how: str, count: int) -> History:
+def moves(move_kind: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
     story, asked_ms = HistoryBuilder(), 500
     for record_number in range(count):
-        within = how == "transactions" or (
-            how == "first transactions" and record_number < count / 2
+        within = move_kind == "transactions" or (
+            move_kind == "first transactions" and record_number < count / 2
         )
-        offset = 7 if how == "one offset" else record_number
-        if within or (how == "both" and record_number % 2):
+        offset = 7 if move_kind == "one offset" else record_number
+        if within or (move_kind == "both" and record_number % 2):
             story.send_offsets(f"T{record_number}", offset, asked_ms=asked_ms)
             story.commit(f"T{record_number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000
@@ -399,10 +399,10 @@ def steps(judge: Judge, history: History) -> int:
 
 @pytest.mark.parametrize("judge", [promises._lost_positions, promises._unstable_positions])
 @pytest.mark.parametrize(
-    "how", ["plain", "transactions", "both", "first transactions", "one offset"]
+    "move_kind", ["plain", "transactions", "both", "first transactions", "one offset"]
 )
-def test_twice_as_many_positions_take_twice_as_many_steps(how: str, judge: Judge) -> None:
-    assert steps(judge, moves(how, 400)) < 2.1 * steps(judge, moves(how, 200))
+def test_twice_as_many_positions_take_twice_as_many_steps(move_kind: str, judge: Judge) -> None:
+    assert steps(judge, moves(move_kind, 400)) < 2.1 * steps(judge, moves(move_kind, 200))
 
 
 # Each look at a cluster convicts one in which something is true too early, or no more.

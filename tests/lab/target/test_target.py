@@ -115,10 +115,10 @@ def tell_story(
     async def main(proxied_cluster: ProxiedCluster) -> None:
         for fault_rule in faults:
             proxied_cluster.sim.injector.arm(fault_rule)
-        own = with_prefixed_names(scenario, prefix)
-        scenario_run = ScenarioRun(scenario=own, run=run, take=take)
+        own_scenario = with_prefixed_names(scenario, prefix)
+        scenario_run = ScenarioRun(scenario=own_scenario, run=run, take=take)
         target = target_of(
-            own,
+            own_scenario,
             proxied_cluster.env,
             proxied_cluster.proxy,
             prefix=prefix,
@@ -140,8 +140,12 @@ def tell_story(
             admin = Admin(client)
             topics = await admin.describe_topics(None)
             recorded_story.topics = [topic.name for topic in topics]
-            places = [TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))]
-            for topic_partition, producers in (await admin.describe_producers(places)).items():
+            topic_partitions = [
+                TopicPartition(t.name, n) for t in topics for n in range(len(t.partitions))
+            ]
+            for topic_partition, producers in (
+                await admin.describe_producers(topic_partitions)
+            ).items():
                 assert not isinstance(producers, ClientError)
                 if any(producer.txn_start_offset is not None for producer in producers):
                     recorded_story.open.add(topic_partition.topic)
@@ -426,10 +430,10 @@ def test_what_is_ongoing_is_waited_for_until_its_coordinator_has_ended_it() -> N
 
 
 def test_leaders_move_brokers_die_and_topics_change() -> None:
-    where = {"partition": "t-0", "is": 3}
+    leader_condition = {"partition": "t-0", "is": 3}
     steps = [
         {"cluster": {"do": "move-leader", "partition": "t-0", "to": 3}},
-        {"wait-until": {"leader": where}},
+        {"wait-until": {"leader": leader_condition}},
         {"cluster": {"do": "reload-coordinator", "coordinator-of": "app"}},
         {"cluster": {"do": "reassign", "partition": "t-1", "replicas": [1, 3]}},
         {"cluster": {"do": "configure", "topic": "t", "name": "retention.ms", "value": "5000"}},
@@ -570,12 +574,20 @@ async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_
     brokers = ApacheBrokers(options())
     await brokers.start({1: 5001, 2: 5002, 3: 5003})
     try:
-        second, controller = properties(brokers, "broker-2"), properties(brokers, "controller")
-        assert second["advertised.listeners"].endswith("INTERNAL://127.0.0.1:5002")
-        assert f"INTERNAL://127.0.0.1:{brokers.peers[1].port}" in second["listeners"]
-        assert (second["process.roles"], controller["process.roles"]) == ("broker", "controller")
-        assert second["controller.quorum.voters"] == controller["controller.quorum.voters"]
-        assert second["transaction.max.timeout.ms"] == "3600000"
+        broker_properties, controller = (
+            properties(brokers, "broker-2"),
+            properties(brokers, "controller"),
+        )
+        assert broker_properties["advertised.listeners"].endswith("INTERNAL://127.0.0.1:5002")
+        assert f"INTERNAL://127.0.0.1:{brokers.peers[1].port}" in broker_properties["listeners"]
+        assert (broker_properties["process.roles"], controller["process.roles"]) == (
+            "broker",
+            "controller",
+        )
+        assert (
+            broker_properties["controller.quorum.voters"] == controller["controller.quorum.voters"]
+        )
+        assert broker_properties["transaction.max.timeout.ms"] == "3600000"
         formatted = (tmp_path / "formatted").read_text().splitlines()
         assert len(formatted) == 4
         assert all("--feature transaction.version=2" in line for line in formatted)
@@ -618,15 +630,16 @@ async def test_storage_that_can_not_be_formatted_is_told(java: Path) -> None:
 async def test_no_process_that_formats_outlives_the_failure_of_another(
     java: Path, tmp_path: Path
 ) -> None:
-    ended = tmp_path / "ended"
+    end_file = tmp_path / "ended"
     write(
-        java, format_command=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}'
+        java,
+        format_command=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {end_file}',
     )
     brokers = ApacheBrokers(options())
     try:
         with pytest.raises(ConfigError, match="could not be formatted"):
             await brokers.start({1: 5001, 2: 5002, 3: 5003})
-        assert ended.read_text() == "\n\n\n", "the controller and two brokers"
+        assert end_file.read_text() == "\n\n\n", "the controller and two brokers"
     finally:
         await brokers.stop()
 

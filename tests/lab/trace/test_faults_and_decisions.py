@@ -83,8 +83,10 @@ def test_without_a_record_the_newest_state_may_do(
     assert decision(entry={**MOVE, "state": state, "started_ms": started_ms}) is expected
 
 
-def struck(*about: Mapping[str, Any], action: str = "hold", held_count: int = 1) -> tuple[Any, ...]:
-    data = {"rule": "late", "action": action, "held": held_count, "about": about}
+def struck(
+    *subject: Mapping[str, Any], action: str = "hold", held_count: int = 1
+) -> tuple[Any, ...]:
+    data = {"rule": "late", "action": action, "held": held_count, "about": subject}
     return ("fault", "fault.hit", (), "", data)
 
 

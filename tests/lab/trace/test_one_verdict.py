@@ -248,14 +248,14 @@ class DrawnRun:
         listing = {
             (str(partition), txn.producer_id)
             for broker in self.cluster.sim.brokers.values()
-            for owned in broker.coordinator.owned_partitions()
-            for txn in owned.entries.values()
+            for owned_partition in broker.coordinator.owned_partitions()
+            for txn in owned_partition.entries.values()
             for partition in txn.partitions
         }
         served = {
-            owned.partition
+            owned_partition.partition
             for broker in self.cluster.sim.brokers.values()
-            for owned in broker.coordinator.owned_partitions()
+            for owned_partition in broker.coordinator.owned_partitions()
         }
         coordinator_topic = image.topics.get("__transaction_state")
         all_served = coordinator_topic is None or len(served) == len(coordinator_topic.partitions)
@@ -297,8 +297,8 @@ class DrawnRun:
         facts = await self.reader.read()
         if any(transaction.is_ending for transaction in facts.transactions):
             return None  # brokers don't tell clients that a fence is being written
-        again = judge_cluster(facts).of(topic_partition)
-        if again is None or _told(again) != _told(judged):
+        second_judgement = judge_cluster(facts).of(topic_partition)
+        if second_judgement is None or _told(second_judgement) != _told(judged):
             return None  # it has changed meanwhile
         if explanation.verdict.state is not judged.state and judged.ends is not None:
             return f"why says {explanation.verdict.state}, memory {judged.state}: {judged.headline}"
@@ -318,7 +318,7 @@ def _told(partition: PartitionVerdict) -> tuple[object, ...]:
             (open_txn.first_offset, open_txn.status, open_txn.transactional_id, open_txn.since_ms)
             for open_txn in partition.open_txns
         ),
-        tuple((wrong.offset, wrong.is_commit) for wrong in partition.wrong_data),
+        tuple((wrong_batch.offset, wrong_batch.is_commit) for wrong_batch in partition.wrong_data),
         partition.share_groups,
     )
 
@@ -352,15 +352,15 @@ def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
     """Play a drawn run; the states that were seen, and the first differences with their steps."""
 
     async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
-        drawn = DrawnRun(cluster)
+        drawn_run = DrawnRun(cluster)
         async with cluster.client() as app:
             for _ in range(steps):
-                await drawn.step(app)
-                differences = await drawn.compare(app)
+                await drawn_run.step(app)
+                differences = await drawn_run.compare(app)
                 if differences:
-                    return drawn.states, [*drawn.steps, *differences]
+                    return drawn_run.states, [*drawn_run.steps, *differences]
         cluster.injector.disarm_all()
-        return drawn.states, []
+        return drawn_run.states, []
 
     return run_cluster(
         story,

@@ -111,12 +111,12 @@ def move_log_dirs(player: FramePlayer) -> None:
             )
         player.ask("AlterReplicaLogDirs", version, "nothing", dirs=[])
         described = player.ask_unrecorded("DescribeLogDirs", 4, topics=None)
-        own = described.results[0].log_dir
+        own_directory = described.results[0].log_dir
         for note, dirs in (
-            ("where it is", [(own, topic, 0)]),
-            ("where it would be", [(own, topic, 7)]),
-            ("of no topic", [(own, player.full_name("absent"), 0)]),
-            ("here and there", [(own, topic, 0), ("/no/such/directory", topic, 0)]),
+            ("where it is", [(own_directory, topic, 0)]),
+            ("where it would be", [(own_directory, topic, 7)]),
+            ("of no topic", [(own_directory, player.full_name("absent"), 0)]),
+            ("here and there", [(own_directory, topic, 0), ("/no/such/directory", topic, 0)]),
         ):
             player.ask(
                 "AlterReplicaLogDirs",

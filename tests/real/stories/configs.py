@@ -215,8 +215,8 @@ def _wrong_values(key: ConfigKey) -> list[str]:
     values += [str(key.minimum - 1)] if key.minimum is not None else []
     values += [str(key.maximum + 1)] if key.maximum is not None else []
     if key.choices:
-        first = key.choices[0]
-        values += ["nonsense", first.lower(), f"{first},{first}", ""]
+        first_choice = key.choices[0]
+        values += ["nonsense", first_choice.lower(), f"{first_choice},{first_choice}", ""]
     elif key.type is ConfigType.LIST:
         values += ["a,a", ""]
     return values

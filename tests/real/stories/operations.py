@@ -183,9 +183,9 @@ def lasting_prepare(player: FramePlayer) -> None:
             txn.init("init", 4)
             txn.init("init expected", 4, expected=(txn.pid, txn.epoch))
             txn.init("init other", 4, expected=(txn.pid + 100_000, 0))
-            other = player.create_topic(f"other-{version}-{committed}")
+            other_topic = player.create_topic(f"other-{version}-{committed}")
             for api in (10, 11, 12, 13) if player.level else (10, 11):
-                txn.send("elsewhere", other, api, 0)
+                txn.send("elsewhere", other_topic, api, 0)
                 txn.send("here", topic, api, 1)
                 txn.send("here, marker's epoch", topic, api, 0, epoch=txn.epoch + 5)
             producers_of(player, topic, "prepared")

@@ -15,7 +15,7 @@ def reassign_alone(player: FramePlayer) -> None:
     """Reassignments on one broker: those that are rejected, and those that change nothing."""
     topic, _ = player.create_topic(partitions=2)
     for version in (0, 1):
-        for note, where, replicas in (
+        for note, partition_key, replicas in (
             ("as it is", (topic, 0), [1]),
             ("no such broker", (topic, 0), [1, NO_BROKER]),
             ("a negative broker", (topic, 0), [-1]),
@@ -26,7 +26,7 @@ def reassign_alone(player: FramePlayer) -> None:
             ("cancelled while nothing moves", (topic, 0), None),
             ("cancelled in no such partition", (topic, 7), None),
         ):
-            _alter(player, note, {where: replicas}, version=version)
+            _alter(player, note, {partition_key: replicas}, version=version)
         _alter(player, "some of each", {(topic, 0): [1], (topic, 1): [2]}, version=version)
         player.ask("AlterPartitionReassignments", version, "nothing", timeout=5_000, topics=[])
         _alter(player, "at once", {(topic, 0): [1]}, version=version, timeout=0)

@@ -31,18 +31,20 @@ class SessionReader:
         self._player = player
         self._version = version
 
-    def ask(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
+    def ask(self, note: str, *requests: dict[str, Any], **more_fields: Any) -> Any:
         """Send the next fetch of the session; the first is a full one."""
-        answer = self.ask_out_of_turn(note, *requests, **more)
+        answer = self.ask_out_of_turn(note, *requests, **more_fields)
         if answer.error_code is ErrorCode.none:
             self.session_id, self.epoch = answer.session_id, self.epoch + 1
         return answer
 
-    def ask_out_of_turn(self, note: str, *requests: dict[str, Any], **more: Any) -> Any:
+    def ask_out_of_turn(self, note: str, *requests: dict[str, Any], **more_fields: Any) -> Any:
         """Send a fetch, and go on as if it had not been sent."""
         values = {"session_id": self.session_id, "session_epoch": self.epoch}
-        version = more.pop("version", self._version)
-        return self._player.ask("Fetch", version, note, **values | merge_requests(*requests) | more)
+        version = more_fields.pop("version", self._version)
+        return self._player.ask(
+            "Fetch", version, note, **values | merge_requests(*requests) | more_fields
+        )
 
     def close(self) -> None:
         self.ask_out_of_turn("closes", session_epoch=-1)

@@ -39,9 +39,9 @@ def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> 
             await service.start()
             return await asyncio.to_thread(read, bootstrap, receipts, len(ORDERS))
 
-    written = asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
+    written_receipts = asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
 
-    assert sorted(written) == sorted(f"receipt of {order}" for order in ORDERS)
+    assert sorted(written_receipts) == sorted(f"receipt of {order}" for order in ORDERS)
     assert tried.count("order 7") == 2
 
 

@@ -189,10 +189,10 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
 # tests/spark/pipeline/test_trace.py.
 
 
-def arguments(*words: str) -> argparse.Namespace:
+def arguments(*options: str) -> argparse.Namespace:
     parser = CommandParser()
     trace.add_arguments(parser.add_subparsers(dest="action"))
-    return parser.parse_args(list(words))
+    return parser.parse_args(list(options))
 
 
 def test_traces_a_place_and_a_master_are_taken() -> None:

@@ -122,9 +122,9 @@ def test_a_record_that_can_not_be_understood_is_damage(broker: BrokerDir) -> Non
 
 def test_a_record_of_an_unknown_version_is_passed_over(broker: BrokerDir) -> None:
     folder = broker.coordinator(move("Empty"))
-    newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
+    newer_batch = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
     with log_in(folder).open("ab") as file:
-        file.write(assign(newer, base_offset=1, leader_epoch=0))
+        file.write(assign(newer_batch, base_offset=1, leader_epoch=0))
     coordinators, _ = read_entries(broker.stop())
     assert coordinators.is_complete
     assert list(coordinators.by_producer) == [7]

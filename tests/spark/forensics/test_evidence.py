@@ -326,11 +326,13 @@ def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
 
 def test_the_metadata_log_itself_is_not_stale() -> None:
     known_topics = KnownTopics(topic_ids={}, brokers=frozenset({1}))
-    other = (replica(1), "its own")
+    other_evidence = (replica(1), "its own")
     for topic_id in ("its own", None):
-        own = [(replica(1, "__cluster_metadata"), topic_id)]
-        assert identify_replicas(own, known_topics) == Identities()
-        assert not identify_replicas([*own, other], known_topics).is_stale(own[0][0])
+        own_evidence = [(replica(1, "__cluster_metadata"), topic_id)]
+        assert identify_replicas(own_evidence, known_topics) == Identities()
+        assert not identify_replicas([*own_evidence, other_evidence], known_topics).is_stale(
+            own_evidence[0][0]
+        )
 
 
 def test_people_read_a_line_per_topic_and_broker() -> None:
@@ -463,11 +465,13 @@ def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> Non
 
 def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
     coordinated_ids = [f"app-{id_number}" for id_number in range(60)]
-    places = {
+    all_evidence = {
         (coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in coordinated_ids
     }
     few = frozenset(range(30))
-    assert partitions_of_log(few, {evidence for evidence in places if evidence[1] in few}) == 50
+    assert (
+        partitions_of_log(few, {evidence for evidence in all_evidence if evidence[1] in few}) == 50
+    )
     assert partitions_of_log(frozenset(), ()) == 0
     assert partitions_of_log(frozenset({4}), ()) == 5
 

@@ -454,36 +454,43 @@ def test_what_could_not_be_read_to_its_end_may_have_ended() -> None:
 
 
 def test_a_time_in_the_future_does_not_hide_what_the_file_tells() -> None:
-    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old)
+    old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old_state)
     conditions = msgspec.structs.replace(QUESTION, now_ms=NOW)
     finding = finding_on(facts, conditions, age_ms=-MINUTE)
     assert (finding.verdict, finding.listed_by_kafka) == (OpenTxnStatus.HANGING, False)
     assert finding.reason.endswith("so the time of the file counts")
-    young = finding_on(FACTS, conditions, age_ms=-MINUTE)
-    assert (young.verdict, young.recent_until_ms) == (OpenTxnStatus.RECENT, NOW + 15 * MINUTE)
+    young_finding = finding_on(FACTS, conditions, age_ms=-MINUTE)
+    assert (young_finding.verdict, young_finding.recent_until_ms) == (
+        OpenTxnStatus.RECENT,
+        NOW + 15 * MINUTE,
+    )
 
 
 def test_records_without_a_time_are_as_old_as_their_file() -> None:
-    old = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
-    facts = msgspec.structs.replace(FACTS, state=old)
+    old_state = msgspec.structs.replace(FACTS.state, newest_ms=NOW - 20 * MINUTE)
+    facts = msgspec.structs.replace(FACTS, state=old_state)
     finding = finding_on(facts, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
     assert (finding.last_timestamp_ms, finding.verdict) == (-5, OpenTxnStatus.HANGING)
     assert finding.reason.endswith("its records bear no time, so the time of the file counts")
-    young = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
-    assert young.verdict is OpenTxnStatus.RECENT
+    young_finding = finding_on(FACTS, msgspec.structs.replace(QUESTION, now_ms=NOW), age_ms=NOW + 5)
+    assert young_finding.verdict is OpenTxnStatus.RECENT
 
 
 @pytest.mark.parametrize(
-    "lost",
+    "lost_fields",
     [
         {"recovery_point": 99},
         {"lost_end": "the log ends at offset 9, but there is a snapshot of offset 99"},
         {"ends": msgspec.structs.replace(ends(mark=None), end_offset=5)},
     ],
 )
-def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(lost: dict[str, object]) -> None:
-    facts = msgspec.structs.replace(FACTS, state=msgspec.structs.replace(FACTS.state, **lost))
+def test_where_the_end_of_the_log_is_lost_the_marker_may_be_too(
+    lost_fields: dict[str, object],
+) -> None:
+    facts = msgspec.structs.replace(
+        FACTS, state=msgspec.structs.replace(FACTS.state, **lost_fields)
+    )
     finding = finding_on(facts, msgspec.structs.replace(QUESTION, accepts_damage=True))
     assert (finding.verdict, finding.abort) == (OpenTxnStatus.UNKNOWN, None)
     assert finding.reason.startswith("it may have ended: the log ends at offset ")
@@ -574,8 +581,8 @@ def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() 
 def test_the_high_watermark_is_the_highest_that_a_replica_of_this_epoch_noted() -> None:
     """A follower hears of it up to replica.fetch.wait.max.ms later than its leader."""
     assert stood(ends(mark=0), txn(5), replica_ends=(ends(2, mark=8), ends(3, mark=None))).lag == 3
-    newer = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
-    assert stood(newer, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
+    newer_ends = msgspec.structs.replace(ends(mark=6), epochs=((0, 0), (1, 6)))
+    assert stood(newer_ends, txn(5), replica_ends=(ends(2, mark=9),)).high_watermark == 6
 
 
 def test_a_beginning_that_is_gone_tells_no_time() -> None:
@@ -586,9 +593,12 @@ def test_a_beginning_that_is_gone_tells_no_time() -> None:
 
 def test_owed_markers_are_told_with_where_they_are_awaited() -> None:
     coordinators = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
-    (owed,) = owed_by(coordinators, [finding_with(coordinators)])
-    assert (owed.transactional_id, owed.state) == ("app", "PrepareCommit")
-    assert (owed.open_on, owed.not_open_on) == (("orders-0",), ("orders-1",))
+    (owed_transaction,) = owed_by(coordinators, [finding_with(coordinators)])
+    assert (owed_transaction.transactional_id, owed_transaction.state) == ("app", "PrepareCommit")
+    assert (owed_transaction.open_on, owed_transaction.not_open_on) == (
+        ("orders-0",),
+        ("orders-1",),
+    )
 
 
 def test_a_report_is_what_its_schema_says() -> None:

@@ -55,12 +55,12 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     return open_txns
 
 
-def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
+def cut_log(batch_data: bytes, cut_batch_numbers: set[int]) -> list[bytes]:
     """The log in pieces that begin at these batches."""
     starts = [
         position
         for batch_number, (position, _) in enumerate(iter_batches(batch_data))
-        if batch_number in places
+        if batch_number in cut_batch_numbers
     ]
     edges = [0, *starts, len(batch_data)]
     return [batch_data[start:end] for start, end in pairwise(edges)]
@@ -69,13 +69,15 @@ def cut_log(batch_data: bytes, places: set[int]) -> list[bytes]:
 @pytest.mark.slow
 @given(acts(), st.sets(st.integers(1, 29)))
 def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
-    history: list[Act], places: set[int]
+    history: list[Act], cut_batch_numbers: set[int]
 ) -> None:
     segment_bytes = segment_of(history)
-    parts = cut_log(segment_bytes, places)
+    parts = cut_log(segment_bytes, cut_batch_numbers)
     starts = accumulate(map(len, parts), initial=0)
-    pieces = [fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)]
-    assert open_transactions_after({}, pieces) == open_by_one_walk(segment_bytes)
+    piece_fragments = [
+        fragments_of_piece(part, start) for part, start in zip(parts, starts, strict=False)
+    ]
+    assert open_transactions_after({}, piece_fragments) == open_by_one_walk(segment_bytes)
 
 
 @given(acts(), st.integers(0, 29))

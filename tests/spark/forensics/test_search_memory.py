@@ -108,9 +108,9 @@ def test_a_torn_end_is_read_again_until_it_is_whole(growing: GrowingDir, job: Jo
 
 
 def test_deleted_segments_are_forgotten(growing: GrowingDir, job: Job) -> None:
-    first_segment, second, *other_segments = segments(growing)
+    first_segment, second_segment, *other_segments = segments(growing)
     assert other_segments
-    for deleted_segment in (first_segment, second):
+    for deleted_segment in (first_segment, second_segment):
         deleted_segment.unlink()
     assert job.run()[0] == 0
     for deleted_segment in other_segments[:-1]:

@@ -265,10 +265,10 @@ def test_what_two_tables_tell(
 
 def test_missing_offsets_are_told(tmp_path: Path) -> None:
     folder = made_replica(broker_dir(tmp_path), busy_log())
-    _, second, *_ = logs_of(folder)
-    second.write_bytes(b"")
+    _, second_log, *_ = logs_of(folder)
+    second_log.write_bytes(b"")
     (gap,) = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
-    assert (gap.file, gap.from_offset) == (str(second), int(second.stem))
+    assert (gap.file, gap.from_offset) == (str(second_log), int(second_log.stem))
     assert gap.to_offset > gap.from_offset
 
 
@@ -277,11 +277,11 @@ def test_offsets_behind_a_tear_are_missing_where_the_log_goes_on(
     tmp_path: Path, is_clean: bool
 ) -> None:
     folder = made_replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
-    first_log, second, *_ = logs_of(folder)
+    first_log, second_log, *_ = logs_of(folder)
     cut(first_log, first_log.stat().st_size - 3)
     gaps = [segment for segment in rows_and_notes(tmp_path)[1] if segment.kind is NoteKind.GAP]
     # After a crash all behind the tear is cut off: nothing is left that a gap could lie before.
-    assert [gap.to_offset for gap in gaps] == ([int(second.stem)] if is_clean else [])
+    assert [gap.to_offset for gap in gaps] == ([int(second_log.stem)] if is_clean else [])
 
 
 def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
@@ -601,8 +601,8 @@ def test_the_batch_of_the_producer_is_there(log_dir: Path) -> None:
     "values", [{"producer_id": 8}, {"start_offset": 1}, {"start_offset": 5}], ids=str
 )
 def test_another_batch_is_not_the_producers(log_dir: Path, values: dict[str, int]) -> None:
-    other = msgspec.structs.replace(OPEN, **values)
-    assert start_batch_of(state_in(log_dir), other) is StartBatch.ANOTHERS
+    other_transaction = msgspec.structs.replace(OPEN, **values)
+    assert start_batch_of(state_in(log_dir), other_transaction) is StartBatch.ANOTHERS
 
 
 def test_behind_the_end_there_is_none(log_dir: Path) -> None:
@@ -611,14 +611,14 @@ def test_behind_the_end_there_is_none(log_dir: Path) -> None:
 
 
 def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> None:
-    first_log, second, *_ = logs_in(log_dir)
+    first_log, second_log, *_ = logs_in(log_dir)
     first_log.unlink()
-    second.unlink()
+    second_log.unlink()
     state = state_in(log_dir)
     assert state.ends.log_start_offset == 4
     assert start_batch_of(state, OPEN) is StartBatch.DELETED
-    other = msgspec.structs.replace(OPEN, producer_id=99)
-    assert start_batch_of(state, other) is StartBatch.NOT_THERE
+    other_transaction = msgspec.structs.replace(OPEN, producer_id=99)
+    assert start_batch_of(state, other_transaction) is StartBatch.NOT_THERE
 
 
 def test_missing_segments_leave_gaps(log_dir: Path) -> None:

@@ -104,8 +104,8 @@ def test_both_sides_are_told_in_order_of_time() -> None:
 
 
 def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
-    late = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
-    names = [event.event for event in timeline_of("app", STORY, [late]).events]
+    late_stay = msgspec.structs.replace(stay(5, 7, at_ms=26), first_timestamp_ms=99)
+    names = [event.event for event in timeline_of("app", STORY, [late_stay]).events]
     assert names.index("first") < names.index("last") < names.index("marker")
 
 
@@ -120,8 +120,8 @@ def test_what_lies_behind_the_marker_of_the_last_decision_was_in_no_transaction(
 
 
 def test_what_a_lost_marker_left_open_is_not_called_so() -> None:
-    later = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
-    timeline = timeline_of("app", (*STORY, *later), [stay(5, 7, at_ms=26), stay(8, None)])
+    later_records = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
+    timeline = timeline_of("app", (*STORY, *later_records), [stay(5, 7, at_ms=26), stay(8, None)])
     assert all("in no transaction" not in disagreement for disagreement in timeline.disagreements)
 
 
@@ -244,8 +244,8 @@ def test_disagreements(
     disagreements = timeline_of("app", records, [stay]).disagreements
     assert len(disagreements) == len(expected_lines)
     assert all(
-        words in disagreement
-        for words, disagreement in zip(expected_lines, disagreements, strict=True)
+        expected_line in disagreement
+        for expected_line, disagreement in zip(expected_lines, disagreements, strict=True)
     )
 
 
@@ -297,10 +297,14 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         for broker in (1, 2)
         for _ in range(3)
     ]
-    ended, repeated, opened = rows[:3]
-    assert (ended["first_offset"], ended["last_offset"], ended["records"]) == (0, 1, 2)
-    assert (ended["marker_offset"], ended["committed"], ended["coordinator_epoch"]) == (3, True, 0)
-    assert (ended["first_timestamp_ms"], ended["producer_epoch"]) == (NOW, 0)
+    ended_row, repeated, opened = rows[:3]
+    assert (ended_row["first_offset"], ended_row["last_offset"], ended_row["records"]) == (0, 1, 2)
+    assert (ended_row["marker_offset"], ended_row["committed"], ended_row["coordinator_epoch"]) == (
+        3,
+        True,
+        0,
+    )
+    assert (ended_row["first_timestamp_ms"], ended_row["producer_epoch"]) == (NOW, 0)
     assert (repeated["first_offset"], repeated["records"], repeated["marker_offset"]) == (
         None,
         0,

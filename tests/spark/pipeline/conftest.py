@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put modules that read the corpus last: another process may be making it
     (``tests.ci.nightly``).
     """
-    late = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path in late)
+    corpus_paths = {item.path for item in items if "corpus" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in corpus_paths)
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth:
     )
     options = options_for(bootstrap, topic, directory)
     records_folder = Path(directory) / "sink" / RECORDS_NAME
-    sink = WatchedSink(spark, records_folder, written=stand_still)
+    sink = WatchedSink(spark, records_folder, note_written=stand_still)
     stream = Stream(spark, options, tell, records_sink=sink)
     stream.start()
     stream.wait(threading.Event())

@@ -70,7 +70,7 @@ def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
 async def _fill_topics(admin: Admin) -> int:
     cluster = admin.cluster
     base_ms = cluster.clock.now_ms() - 600_000
-    second = iter(range(100))
+    seconds = iter(range(100))
 
     async def send(producer: Producer, partition: int, record_value: str) -> None:
         await producer.send(
@@ -78,7 +78,7 @@ async def _fill_topics(admin: Admin) -> int:
             partition,
             record_value.encode(),
             key=record_value[0].encode(),
-            timestamp_ms=base_ms + next(second) * 1_000,
+            timestamp_ms=base_ms + next(seconds) * 1_000,
             headers=[HEADER] if record_value == "a0" else (),
         )
 
@@ -168,10 +168,13 @@ def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
     later_values = ["b0", "c0", "d0", "e0", "p0", "p1"]
     assert served_topic.values(spark, startingTimestamp=served_topic.time(5)) == later_values
     assert served_topic.values(spark, endingTimestamp=served_topic.time(7)) == ["a0", "a1", "p0"]
-    late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served_topic.time(99)}
+    late_options = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served_topic.time(99)}
     with pytest.raises(Exception, match="No offset"):
-        served_topic.values(spark, **late)
-    assert served_topic.values(spark, **late, startingOffsetsByTimestampStrategy="latest") == []
+        served_topic.values(spark, **late_options)
+    assert (
+        served_topic.values(spark, **late_options, startingOffsetsByTimestampStrategy="latest")
+        == []
+    )
 
 
 def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: Served) -> None:

@@ -339,8 +339,8 @@ def test_processes_tell_what_one_process_tells(
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
     monkeypatch.setattr(planning, "_OPEN_BYTES", 0)
-    alone = msgspec.structs.replace(read_here.search, never_spark=True)
-    read_here.assert_same(DirectoryReader(alone, no_session, lambda _: None))
+    local_search = msgspec.structs.replace(read_here.search, never_spark=True)
+    read_here.assert_same(DirectoryReader(local_search, no_session, lambda _: None))
     assert not small_sections, "a task of Spark, and a broker that runs, have one process for it"
     read_here.assert_same(DirectoryReader(read_here.search, no_session, lambda _: None))
     assert len(small_sections) > 1_000
@@ -352,8 +352,8 @@ class ReadHere:
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:
         self.search = Search(paths=log_dirs, use_snapshots=False)
         self.search_by_spark = msgspec.structs.replace(self.search, with_spark=True)
-        alone = msgspec.structs.replace(self.search, never_spark=True)
-        self._reading = DirectoryReader(alone, no_session, lambda _: None)
+        local_search = msgspec.structs.replace(self.search, never_spark=True)
+        self._reading = DirectoryReader(local_search, no_session, lambda _: None)
         states = self._reading.states()
         self.states = [state for state in states if state.replica.topic not in NOT_JUDGED]
         self._merge_open = self._reading.open_transactions(self.states)
@@ -368,15 +368,15 @@ class ReadHere:
 @pytest.fixture
 def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
     """Cut segments every 150 bytes; the list gets the sections."""
-    cut: list[SegmentFile] = []
+    cut_segments: list[SegmentFile] = []
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
         shared = in_sections(segments, 150)
-        cut.extend(variant for variant in shared if variant.section is not None)
+        cut_segments.extend(variant for variant in shared if variant.section is not None)
         return shared
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
-    return cut
+    return cut_segments
 
 
 def densely_indexed(kept_stages: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
@@ -422,18 +422,18 @@ def test_a_control_record_of_an_unknown_type_is_an_error(
 def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> None:
     """In every sixth byte of a segment."""
     log_dir = make_variant(VARIANTS["killed/untouched"], kept_stages, tmp_path / "b")
-    for other in log_dir.iterdir():
-        if other.is_dir() and other.name not in (QUIET, SPREAD):
-            files.to_itself(other)
+    for other_folder in log_dir.iterdir():
+        if other_folder.is_dir() and other_folder.name not in (QUIET, SPREAD):
+            files.to_itself(other_folder)
     expected = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
     file_bytes = path.read_bytes()
     silent = []
     for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
-        more = len(found_in(log_dir)) - expected
-        assert more <= LINES_MAX, position
-        if not more:
+        added_count = len(found_in(log_dir)) - expected
+        assert added_count <= LINES_MAX, position
+        if not added_count:
             silent.append(position)
         path.write_bytes(file_bytes)
     assert silent == []

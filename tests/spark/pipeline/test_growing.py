@@ -84,8 +84,10 @@ def test_a_stream_of_another_table_is_refused_on_a_used_checkpoint(
     ).start().awaitTermination()
     rows_before = spark.read.parquet(str(out / "records")).count()
     growing.grow()
-    other = spark.readStream.format("kafka_log").option("table", "batches").load(str(growing.path))
-    writer = other.writeStream.format("parquet").option("path", str(out / "other"))
+    other_stream = (
+        spark.readStream.format("kafka_log").option("table", "batches").load(str(growing.path))
+    )
+    writer = other_stream.writeStream.format("parquet").option("path", str(out / "other"))
     query = writer.option("checkpointLocation", str(out / "checkpoints/records"))
     with pytest.raises(StreamingQueryException, match="table records, not batches"):
         query.trigger(availableNow=True).start().awaitTermination()

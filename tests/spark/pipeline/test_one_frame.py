@@ -131,8 +131,8 @@ def spark_answer(spark: SparkSession, frame: DataFrame, query: Query) -> list[tu
             for query_part in query.parts
         )
         sql = first_condition
-        for other in other_conditions:
-            sql = sql.union(other)
+        for other_condition in other_conditions:
+            sql = sql.union(other_condition)
     return as_sorted(tuple(row) for row in sql.collect())
 
 

@@ -48,13 +48,13 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
     dump = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
-    printed = [
+    printed_values = [
         _printed_fields(line)
         for path in sorted(dump)
         for line in dump[path]
         if line.startswith(RECORD) and " key: {" in line
     ]
-    assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed))
+    assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed_values))
     assert all(row["problem"] is None for row in rows)
     kinds = {(row["kind"], row["is_tombstone"]) for row in rows}
     assert kinds == {("snapshot", False), ("update", False), ("snapshot", True)}

@@ -168,9 +168,9 @@ def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path)
     assert first_rows.rdd.getNumPartitions() == len(segments) < everything
     assert first_rows.count() == 60
     offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
-    late = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
-    assert late.rdd.getNumPartitions() == 1
-    assert 0 < late.count() < 60
+    late_rows = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
+    assert late_rows.rdd.getNumPartitions() == 1
+    assert 0 < late_rows.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0
 
 
@@ -267,7 +267,7 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"tabel": "batches"}, "there is no option 'tabel'; did you mean table?"),
         ({"table": "batch"}, "option table: 'batch', expected one of"),
@@ -275,10 +275,10 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_read(
-    spark: SparkSession, options: dict[str, str], words: str
+    spark: SparkSession, options: dict[str, str], expected_words: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as refusal:
         spark.read.format("kafka_log").options(**options).load("/nowhere").count()
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)

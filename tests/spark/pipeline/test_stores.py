@@ -97,7 +97,7 @@ def play_command(
 ) -> tuple[int, str]:
     """Run a command; returns its exit status and JSON."""
     capsys.readouterr()
-    arguments = [directory if word == "DIR" else word for word in COMMANDS[command]]
+    arguments = [directory if argument == "DIR" else argument for argument in COMMANDS[command]]
     status = main(["logs", *arguments, *settings, "--json"])
     output = capsys.readouterr()
     assert status != MISUSE_STATUS, output.err
@@ -191,9 +191,9 @@ def test_a_stream_follows_a_store(
         )
         rows_of_store = [repr(row) for row in parquet.select(*rows_of_directory.columns).collect()]
         expected = sorted(map(repr, rows_of_directory.collect()))
-        renamed = [word.replace(directory, str(growing.path)) for word in rows_of_store]
+        renamed = [argument.replace(directory, str(growing.path)) for argument in rows_of_store]
         assert sorted(renamed) == expected
-        assert not any(str(growing.path) in word for word in rows_of_store)
+        assert not any(str(growing.path) in argument for argument in rows_of_store)
 
 
 def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
@@ -202,7 +202,7 @@ def test_a_table_in_a_store_has_each_batch_of_a_stream_once(
     directory = f"{filled_store.store.uri}/sink"
     sink = TableSink(spark, directory, columns="value bigint")
     assert (sink.rows(), sink.knows("q")) == (None, False)
-    batches = [spark.createDataFrame([(word,)], "value bigint") for word in range(3)]
+    batches = [spark.createDataFrame([(number,)], "value bigint") for number in range(3)]
     for batch_number, rows in enumerate(batches):
         assert sink.write(rows, batch_number, query_id="q") == 1
         assert sink.write(rows, batch_number, query_id="q") is None

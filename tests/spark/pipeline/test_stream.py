@@ -163,14 +163,14 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
             assert alert["lag"] == alert["high_watermark"] - start > 0
             assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
             program, *repair = shlex.split(alert["command"])
-            written = ("--audit-file", str(tmp_path / "audit.jsonl"))
-            assert (program, main([*repair, *written])) == ("txnsim", 0)
+            audit_options = ("--audit-file", str(tmp_path / "audit.jsonl"))
+            assert (program, main([*repair, *audit_options])) == ("txnsim", 0)
             running.wait_for(
                 lambda _: rows_taken(running) == 6 and bool(running.events_named("ended"))
             )
             assert running.terminate() == 0, running.log()
-        (ended,) = running.events_named("ended")
-        assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
+        (end_event,) = running.events_named("ended")
+        assert (end_event["id"], end_event["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
         documents = [json.loads(line) for line in file.read_text().splitlines()]
         assert [(document_line["event"], document_line["id"]) for document_line in documents] == [
@@ -216,8 +216,12 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
     assert (raised.event, raised.producer_id) == ("raised", ghost.producer_id)
     assert alerts_in(take_the_rest(spark, options)) == []
     assert main(shlex.split(raised.command)[1:]) == 0
-    (ended,) = alerts_in(take_the_rest(spark, options))
-    assert (ended.event, ended.id, ended.since_ms) == ("ended", raised.id, raised.since_ms)
+    (end_event,) = alerts_in(take_the_rest(spark, options))
+    assert (end_event.event, end_event.id, end_event.since_ms) == (
+        "ended",
+        raised.id,
+        raised.since_ms,
+    )
     alerts = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
     assert [(row["event"], row["id"]) for row in alerts] == [
         ("raised", raised.id),
@@ -394,12 +398,12 @@ def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
     assert values(sink) == committed
     assert len({row["query"] for row in read(sink)}) == 2
     assert spark.read.parquet(f"{sink}/records").count() == len(committed)
-    newer = (tmp_path / "checkpoint").rename(tmp_path / "newer")
+    newer_checkpoint = (tmp_path / "checkpoint").rename(tmp_path / "newer")
     old_path.rename(tmp_path / "checkpoint")
     with pytest.raises(BadInputError, match="another checkpoint has gone on, at t-0, t-1"):
         take_the_rest(spark, options)
     shutil.rmtree(tmp_path / "checkpoint")
-    newer.rename(tmp_path / "checkpoint")
+    newer_checkpoint.rename(tmp_path / "checkpoint")
     shutil.rmtree(sink)
     with pytest.raises(BadInputError, match="holds nothing of this checkpoint"):
         take_the_rest(spark, options)

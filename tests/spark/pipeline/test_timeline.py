@@ -19,7 +19,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
-def _replica(*, ended: bool) -> LogDriver:
+def _replica(*, is_ended: bool) -> LogDriver:
     """A replica of ``orders``: a committed and an aborted transaction, between those of another
     producer.
     """
@@ -29,7 +29,7 @@ def _replica(*, ended: bool) -> LogDriver:
     driver.end(committed=True)
     driver.txn(2)
     driver.end(committed=True, pid=99)
-    if ended:
+    if is_ended:
         driver.end(committed=False, coordinator_epoch=1)
     return driver
 
@@ -52,7 +52,7 @@ def disks(tmp_path: Path) -> Path:
     for broker in (1, 2):
         broker_dir = BrokerDir(tmp_path / f"broker-{broker}", broker)
         broker_dir.coordinator(*records)
-        broker_dir.replica(_replica(ended=broker == 1))
+        broker_dir.replica(_replica(is_ended=broker == 1))
         broker_dir.replica(hanging, "payments")
         broker_dir.replica(LogDriver(), "quiet")
         broker_dir.stop()

@@ -193,19 +193,19 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
 def test_markers_are_as_late_as_their_events_say(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
-    owed: dict[tuple[str, int, int, str], int] = {}
+    owed_times: dict[tuple[str, int, int, str], int] = {}
     delays: list[int] = []
     for run, event in events:
         if event["k"] in ("marker.owed", "marker.written"):
             event_fields = event["d"]
             key = (run, event_fields["pid"], event_fields["epoch"], event_fields["tp"])
             if event["k"] == "marker.owed":
-                owed[key] = event["t"]
+                owed_times[key] = event["t"]
             else:
-                delays.append(event["t"] - owed.pop(key))
+                delays.append(event["t"] - owed_times.pop(key))
     sql = views.sql("SELECT written_us - owed_us AS delay FROM trace_markers")
     assert sorted(row.delay for row in sql.toLocalIterator()) == sorted(delays)
-    assert not owed
+    assert not owed_times
 
 
 def test_last_stable_offsets_lag_as_their_events_say(
@@ -327,12 +327,12 @@ def test_late_is_what_is_open_for_longer_than_asked_for(views: SparkSession) -> 
 def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None:
     columns = ANALYSES["epoch_bumps"].run(views).where("grouped_by = 'transaction_version'")
     by_end = {row.transaction_version: (row.by_end, row.by_timeout) for row in columns.collect()}
-    ended = count_rows(
+    end_counts = count_rows(
         views,
         "SELECT transaction_version, count(*) FROM trace_transactions"
         " WHERE decided_by = 'EndTxn' GROUP BY ALL",
     )
-    assert by_end == {0: (0, 1), 1: (0, 1), 2: (ended[(2,)], 1)}
+    assert by_end == {0: (0, 1), 1: (0, 1), 2: (end_counts[(2,)], 1)}
 
 
 # Odd traces
@@ -348,11 +348,18 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: E
         ("a/b", 7, "aborted", True),
         ("a/b", 8, "undecided", False),
     ]
-    second = txn[1]
-    assert (second.began_us, second.asked_us, second.decided_us, second.completed_us) == (
-        *(20, 60, 70, 99),
+    second_row = txn[1]
+    assert (
+        second_row.began_us,
+        second_row.asked_us,
+        second_row.decided_us,
+        second_row.completed_us,
+    ) == (*(20, 60, 70, 99),)
+    assert (second_row.end_epoch, second_row.refusals, second_row.last_error) == (
+        4,
+        1,
+        "NOT_COORDINATOR",
     )
-    assert (second.end_epoch, second.refusals, second.last_error) == (4, 1, "NOT_COORDINATOR")
     (marker,) = table_of("markers").collect()
     assert (marker.owed_us, marker.written_us, marker.offset, marker.strays) == (70, 90, 8, 1)
     assert (marker.sends, marker.refused, marker.acked_us) == (2, 1, None)
@@ -422,10 +429,10 @@ def test_files_that_are_none_or_no_traces_are_named(
 ) -> None:
     with pytest.raises(TraceError, match=r"nowhere.jsonl: no such file"):
         export_traces(spark, [str(tmp_path / "nowhere.jsonl")], str(tmp_path / "to"))
-    other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
+    other_file = tmp_path / "other.csv"
+    other_file.write_text("a,b\n1,2\n")
     with pytest.raises(TraceError, match=r"other.csv: no trace: expected JSON lines"):
-        export_traces(spark, [str(traces), str(other)], str(tmp_path / "to"))
+        export_traces(spark, [str(traces), str(other_file)], str(tmp_path / "to"))
     with pytest.raises(TraceError, match="expected what `trace export` has written"):
         register_views(spark, str(tmp_path))
 

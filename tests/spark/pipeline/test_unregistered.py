@@ -64,7 +64,7 @@ def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "expected_words"),
     [
         ({"topics": "payments"}, "no topic 'payments'; there are: orders"),
         ({"topics": ""}, "option topics: '', expected names"),
@@ -72,11 +72,11 @@ def test_a_store_that_is_not_there_is_no_empty_one(other: SparkSession) -> None:
     ],
 )
 def test_what_can_t_have_rows_is_refused(
-    other: SparkSession, tmp_path: Path, options: dict[str, str], words: str
+    other: SparkSession, tmp_path: Path, options: dict[str, str], expected_words: str
 ) -> None:
     from pyspark.errors import PySparkException
 
     replica(broker_dir(tmp_path), busy_log())
     with pytest.raises(PySparkException) as refusal:
         other.read.format("kafka_log").options(**options).load(str(tmp_path)).count()
-    assert words in str(refusal.value)
+    assert expected_words in str(refusal.value)

@@ -35,18 +35,18 @@ class Desk:
         self._times: list[tuple[str, float, float]] = []
         self._load = os.getloadavg()[0]
 
-    def tell_command(self, *words: str, title: str = "", status: int = 0) -> str:
+    def tell_command(self, *arguments: str, title: str = "", status: int = 0) -> str:
         """A command as one sees it: what it says on both streams."""
-        output = self.run(*words, title=title, status=status)
-        return self.as_shown(f"$ txnsim {shlex.join(words)}\n{output.stderr}{output.stdout}")
+        output = self.run(*arguments, title=title, status=status)
+        return self.as_shown(f"$ txnsim {shlex.join(arguments)}\n{output.stderr}{output.stdout}")
 
     def run(
-        self, *words: str, title: str = "", status: int = 0
+        self, *arguments: str, title: str = "", status: int = 0
     ) -> subprocess.CompletedProcess[str]:
         """Run a command of ``txnsim``; notes its time if there is a title."""
         began_s, before_s = time.monotonic(), _cpu_s()
         process = subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", *words],
+            [sys.executable, "-m", "txnsim.cli.main", *arguments],
             cwd=self.scratch,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -56,7 +56,7 @@ class Desk:
         if title:
             self._times.append((title, time.monotonic() - began_s, _cpu_s() - before_s))
         assert process.returncode == status, (
-            words,
+            arguments,
             process.returncode,
             process.stdout,
             process.stderr,

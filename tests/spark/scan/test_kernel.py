@@ -171,13 +171,13 @@ def test_a_processor_without_the_instruction_takes_tables() -> None:
     assert process.stdout == "False [ True]\n", process.stderr
 
 
-def check_both_ways(log_bytes: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+def check_both_ways(log_bytes: bytes, byte_ranges: list[tuple[int, int, int]]) -> list[bool]:
     """By either way, for (start, size, stated CRC) of each piece."""
-    starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
-    valid = np.zeros(len(pieces), dtype=np.bool_)
+    starts, sizes, stated = np.array(byte_ranges, dtype=np.int64).reshape(-1, 3).T.copy()
+    valid = np.zeros(len(byte_ranges), dtype=np.bool_)
     buffer = np.frombuffer(log_bytes, dtype=np.uint8)
     check_by_tables(buffer, starts, sizes, stated, CRC_TABLES, valid)
-    by_tables = np.zeros(len(pieces), dtype=np.bool_)
+    by_tables = np.zeros(len(byte_ranges), dtype=np.bool_)
     check_crcs(buffer, starts, sizes, stated, by_tables)
     assert (by_tables == valid).all()
     return [bool(flag) for flag in valid]
@@ -233,12 +233,15 @@ def fold_producer(log_bytes: bytes, file_position: int = 0) -> list[int]:
 
 
 def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
-    first_segment, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
+    first_segment, second_segment = (
+        segment_of([act()], base_offset=5),
+        segment_of([act()], base_offset=3),
+    )
     earlier_segment = segment_of([act(), act("commit")])
     assert fold_producer(earlier_segment + first_segment, 1_000)[fk.OPEN_POSITION] == 1_000 + len(
         earlier_segment
     )
-    row = fold_producer(first_segment + segment_of([act("commit")], base_offset=7) + second)
+    row = fold_producer(first_segment + segment_of([act("commit")], base_offset=7) + second_segment)
     assert (row[fk.OPEN_OFFSET], row[fk.OPEN_POSITION]) == (3, -1)
 
 

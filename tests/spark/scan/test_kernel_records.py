@@ -28,7 +28,7 @@ def in_python(batch: bytes) -> list[Record]:
 
 
 def read_compiled(
-    batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 20
+    batches: list[bytes], *, row_count: int = 1_000, bytes_max: int = 1 << 20
 ) -> list[Record]:
     """Read the records of several batches with the compiled reader."""
     headers = [read_batch_header(batch) for batch in batches]
@@ -39,7 +39,7 @@ def read_compiled(
     cursor = np.zeros(3, dtype=np.int64)
     records: list[Record] = []
     while cursor[0] < len(batches):
-        rows = kr.empty_record_table(room)
+        rows = kr.empty_record_table(row_count)
         count = kr.record_rows(buffer, starts, ends, counts, cursor, rows, bytes_max)
         records += records_of(
             buffer, rows[:count], [header.base_timestamp_ms for header in headers]
@@ -101,7 +101,7 @@ def test_sound_batches_have_the_records_that_python_finds() -> None:
     batches = [draw_records(chance) for _ in range(SEEDS)]
     expected = [record for batch in batches for record in in_python(batch)]
     assert read_compiled(batches) == expected
-    assert read_compiled(batches, room=3) == expected, "it goes on within a batch"
+    assert read_compiled(batches, row_count=3) == expected, "it goes on within a batch"
     assert read_compiled(batches, bytes_max=1) == expected, "a record at least"
 
 

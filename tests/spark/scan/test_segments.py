@@ -99,12 +99,12 @@ def test_a_replica_s_folder_can_be_named_itself(tmp_path: Path) -> None:
     assert log_dirs_in([tmp_path / "orders-1"]) == (tmp_path,)
 
 
-@pytest.mark.parametrize("fate", ["delete", "future", "stray"])
+@pytest.mark.parametrize("suffix", ["delete", "future", "stray"])
 def test_what_a_broker_does_not_serve_is_read_only_where_it_is_named(
-    tmp_path: Path, fate: str
+    tmp_path: Path, suffix: str
 ) -> None:
     broker_dir(tmp_path)
-    going = folder(tmp_path / f"orders-0.{UUID}-{fate}")
+    going = folder(tmp_path / f"orders-0.{UUID}-{suffix}")
     assert replicas_in([tmp_path]) == ()
     (replica,) = replicas_in([going])
     assert replica.topic_partition == ORDERS
@@ -355,7 +355,7 @@ DAMAGE = SegmentDamage(position=9, size=1, kind="crc", reason="")
 
 
 @pytest.mark.parametrize(
-    ("facts", "has_followers", "is_recovered", "alone"),
+    ("facts", "has_followers", "is_recovered", "is_alone"),
     [
         ({}, True, False, True),
         ({"damage": DAMAGE}, True, True, True),
@@ -371,14 +371,14 @@ DAMAGE = SegmentDamage(position=9, size=1, kind="crc", reason="")
     ],
 )
 def test_what_can_be_judged_apart(
-    path: Path, facts: dict[str, object], *, has_followers: bool, is_recovered: bool, alone: bool
+    path: Path, facts: dict[str, object], *, has_followers: bool, is_recovered: bool, is_alone: bool
 ) -> None:
     segment_file = msgspec.structs.replace(segment_file_of(path), is_recovered=is_recovered)
     section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
     examined = msgspec.structs.replace(
         SegmentExamination(damage=None, damaged_offset=8, gaps=()), **facts
     )
-    assert stands_alone(segment_file, section, examined) is alone
+    assert stands_alone(segment_file, section, examined) is is_alone
 
 
 # ``seek``: The compiled walk of a search finds what a walk batch by batch finds, in damaged
@@ -470,8 +470,8 @@ def test_a_log_is_gone_through_from_its_recovery_point_on_unless_it_is_clean(
     broker_dir(tmp_path, is_clean=False)
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({ORDERS: 20}))
     assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) == 20
-    other = TopicPartition("orders", 1)
-    assert LogDirectory.read(tmp_path).recovered_from(other, 90) == 0
+    other_partition = TopicPartition("orders", 1)
+    assert LogDirectory.read(tmp_path).recovered_from(other_partition, 90) == 0
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     assert LogDirectory.read(tmp_path).recovered_from(ORDERS, 90) is None
 

@@ -278,10 +278,10 @@ print(used_kb() - before_kb)
 GROWTH_MAX_KB = 64 << 10
 
 
-def growth_kb(small: Path, large: Path) -> int:
+def growth_kb(small_file: Path, large_file: Path) -> int:
     """How much more memory a process needs for a large segment after a small one."""
     process = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(small), str(large)],
+        [sys.executable, "-c", MEASURE, str(small_file), str(large_file)],
         capture_output=True,
         text=True,
         check=False,
@@ -304,15 +304,15 @@ def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
 ) -> None:
     """640 megabytes, most of them holes: batches of a megabyte, and one of half a gigabyte."""
     header = bytearray(segment_of([act()])[: BatchHeader.SIZE])
-    large = tmp_path / "large.log"
-    with large.open("wb") as file:
+    large_file = tmp_path / "large.log"
+    with large_file.open("wb") as file:
         for size in [1 << 20] * 128 + [1 << 29]:
             header[8:12] = (size - BatchHeader.OVERHEAD).to_bytes(4)
             file.write(header)
             file.seek(size - len(header), 1)
         file.truncate()
-    assert large.stat().st_size == 640 << 20
-    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+    assert large_file.stat().st_size == 640 << 20
+    assert growth_kb(small_segment, large_file) < GROWTH_MAX_KB
 
 
 @pytest.mark.costly
@@ -327,9 +327,9 @@ def test_memory_does_not_grow_with_the_number_of_producers(
     marker_at = int.from_bytes(pair[8:12].tobytes()) + BatchHeader.OVERHEAD
     for position in (43, marker_at + 43):
         pairs[:, position : position + 8] = producers
-    large = tmp_path / "large.log"
-    large.write_bytes(pairs.tobytes())
-    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+    large_file = tmp_path / "large.log"
+    large_file.write_bytes(pairs.tobytes())
+    assert growth_kb(small_segment, large_file) < GROWTH_MAX_KB
 
 
 # One pass over a segment finds what separate walks find: damage, gaps, what producers did. That
@@ -375,14 +375,14 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         damages = examiner.examine(path, end_position=len(record_data), base_offset=0)
-        wrong = [
+        wrong_positions = [
             int(position)
             for table in batch_rows(path)
             for position in table[kernel.POSITION, ~crcs_are_right(path, table)]
         ]
         torn = damage_of(path)
-        places = [*wrong[:1], *([] if torn is None else [torn.position])]
-        assert (damages.damage and damages.damage.position) == min(places, default=None)
+        damage_positions = [*wrong_positions[:1], *([] if torn is None else [torn.position])]
+        assert (damages.damage and damages.damage.position) == min(damage_positions, default=None)
         sound = len(record_data) if damages.damage is None else damages.damage.position
         for until, is_cut in ((sound, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
@@ -394,8 +394,8 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
 @pytest.mark.parametrize("is_sound", [True, False])
 def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
-    large = batch(0, transactional=True, record_value=b"v" * 5_000)
-    path = segment(tmp_path, [plain(), large, plain()])
+    large_batch = batch(0, transactional=True, record_value=b"v" * 5_000)
+    path = segment(tmp_path, [plain(), large_batch, plain()])
     file_size = path.stat().st_size
     (table,) = batch_rows(path)
     if not is_sound:
@@ -445,10 +445,10 @@ def surviving_segments(
 ) -> list[tuple[int, SegmentDamage | None]]:
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
     segments = segments_at(path)
-    cut = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
+    cut_segments = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
     examined = cut_short(examine_recovered(segments), is_cut=is_cut)
-    assert [(number.size, damage) for number, damage in examined] == cut
-    return cut
+    assert [(number.size, damage) for number, damage in examined] == cut_segments
+    return cut_segments
 
 
 def test_what_is_clean_is_not_gone_through(tmp_path: Path) -> None:
@@ -522,9 +522,9 @@ def test_runs_lie_within_so_many_bytes_or_are_one_batch() -> None:
 
 
 def test_every_batch_of_a_table_is_judged_for_itself(tmp_path: Path) -> None:
-    large = plain(record_value=b"v" * (PIECE_BYTES + 1))
-    path = segment(tmp_path, [plain(), large, plain(), plain()])
-    overwrite(path, BATCH + len(large) + BATCH - 1, b"!")
+    large_batch = plain(record_value=b"v" * (PIECE_BYTES + 1))
+    path = segment(tmp_path, [plain(), large_batch, plain(), plain()])
+    overwrite(path, BATCH + len(large_batch) + BATCH - 1, b"!")
     (table,) = batch_rows(path)
     assert crcs_are_right(path, table).tolist() == [True, True, False, True]
 

@@ -117,8 +117,8 @@ def _epochs(*epochs: tuple[int, int]) -> Damage:
 
 
 def _replace_entry(entry: T, **changes: int) -> T:
-    changed: T = msgspec.structs.replace(entry, **changes)
-    return changed
+    changed_entry: T = msgspec.structs.replace(entry, **changes)
+    return changed_entry
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -213,7 +213,9 @@ def test_damage_is_found_and_nothing_else(log_dir: Path, damage: Damage, expecte
 
 
 def test_every_rule_has_its_damage() -> None:
-    rule_names = {word for _, expected in DAMAGES.values() for word in expected.split(", ")}
+    rule_names = {
+        rule_name for _, expected in DAMAGES.values() for rule_name in expected.split(", ")
+    }
     elsewhere = {
         Invariant.COORDINATOR_EPOCH,  # test_producer_rules
         Invariant.IDLE_MARKER,

@@ -160,9 +160,9 @@ def test_a_state_goes_on_from_a_snapshot(tmp_path: Path) -> None:
         ProducerStates(facts(tmp_path)),
     )
     assert findings_of(all_producers, rows) == findings_of(first_producers, rows[:4]) == []
-    second = ProducerStates(facts(tmp_path), first_producers.state.to_snapshot())
-    assert findings_of(second, rows[4:]) == []
-    assert second.state.to_snapshot() == all_producers.state.to_snapshot()
+    second_producers = ProducerStates(facts(tmp_path), first_producers.state.to_snapshot())
+    assert findings_of(second_producers, rows[4:]) == []
+    assert second_producers.state.to_snapshot() == all_producers.state.to_snapshot()
 
 
 def test_batches_that_go_on_one_after_the_other_are_known() -> None:
@@ -266,9 +266,9 @@ def test_offsets_in_the_range_of_comparison_are_summed_up(
     compared = msgspec.structs.replace(facts(tmp_path), compare_until=2)
     digests = examine(compared, violation).digests
     assert [(bucket, digest_count) for bucket, (digest_count, _) in digests.items()] == [(0, 2)]
-    changed = assign(batches[0], base_offset=0, leader_epoch=9)
-    other = segment(tmp_path, b"".join([changed, *batches[1:]]))
-    assert examine(compared, other).digests != digests
+    changed_batch = assign(batches[0], base_offset=0, leader_epoch=9)
+    other_path = segment(tmp_path, b"".join([changed_batch, *batches[1:]]))
+    assert examine(compared, other_path).digests != digests
 
 
 def test_a_checkpoint_tells_who_wrote_an_offset() -> None:

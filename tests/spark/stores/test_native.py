@@ -222,8 +222,8 @@ def test_a_file_that_has_changed_is_read_again() -> None:
     store = Counting()
     (file,) = files(1)
     read(store.open(file, is_sequential=True))
-    changed = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
-    read(store.open(changed, is_sequential=True))
+    changed_status = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
+    read(store.open(changed_status, is_sequential=True))
     assert store.asked[file.uri] == 2
 
 

@@ -75,8 +75,8 @@ async def test_a_transaction_that_is_young_is_a_lag_and_nobody_is_accused(
         await producer.init_transactions()
         producer.begin()
         await producer.send("orders", 2, b"open")
-        young = (await look(cluster))[2]
-        assert (young.lag, young.held_by) == (1, ())
+        young_lag = (await look(cluster))[2]
+        assert (young_lag.lag, young_lag.held_by) == (1, ())
         (holder,) = (await look(cluster, older_than_ms=0))[2].held_by
         assert (holder.verdict, holder.transactional_id) == (OpenTxnStatus.ALIVE, "app")
         await producer.abort()
@@ -197,10 +197,14 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 
 
 def test_what_has_not_begun_tells_nothing(tmp_path: Path) -> None:
-    fresh = Checkpoint(LocalFolder(tmp_path / "none"))
-    assert (fresh.query_id(), fresh.has_committed(), fresh.newest_offsets()) == (None, False, None)
+    new_checkpoint = Checkpoint(LocalFolder(tmp_path / "none"))
+    assert (
+        new_checkpoint.query_id(),
+        new_checkpoint.has_committed(),
+        new_checkpoint.newest_offsets(),
+    ) == (None, False, None)
     with pytest.raises(BadInputError, match="offsets/0 is missing"):
-        fresh.offsets(0)
+        new_checkpoint.offsets(0)
 
 
 def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:

@@ -256,13 +256,13 @@ def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) 
         begins.append(len(buffer + between))
         buffer += between + (piece or b"")
     sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
-    data_array, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
+    data_array, positions = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
     expected = [piece for _, piece in rows]
-    array = arrays.piece_array(data_array, places, sizes, pa.binary())
+    array = arrays.piece_array(data_array, positions, sizes, pa.binary())
     array.validate(full=True)
     assert array.to_pylist() == expected
     texts = [None if piece is None else piece.decode("utf-8", "replace") for piece in expected]
-    assert arrays.piece_array(data_array, places, sizes, pa.string()).to_pylist() == texts
+    assert arrays.piece_array(data_array, positions, sizes, pa.string()).to_pylist() == texts
 
 
 @pytest.mark.parametrize("value", [5, None])
@@ -544,9 +544,9 @@ def test_beside_milliseconds_stands_the_time(
     segment(broker_dir(tmp_path) / "orders-0", [batch(0, timestamp=time_ms), plain()])
     for name, column in (("batches", "max_timestamp"), ("records", "timestamp")):
         for columns in ((column, f"{column}_ms"), (f"{column}_ms", column), (column,)):
-            row, other = table(tmp_path, name, columns=columns)
+            row, other_row = table(tmp_path, name, columns=columns)
             assert row.get(f"{column}_ms", time_ms) == time_ms
-            assert (row[column], other[column]) == (
+            assert (row[column], other_row[column]) == (
                 time,
                 datetime.fromtimestamp(NOW / 1_000, UTC),
             )

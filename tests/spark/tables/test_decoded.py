@@ -63,8 +63,8 @@ def test_records_of_all_batches_come_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value_bytes", [64_000, PIECE_BYTES + 5])
 def test_batches_of_any_size_are_read(tmp_path: Path, value_bytes: int) -> None:
-    large = plain(record_value=b"v" * value_bytes)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain(), large])
+    large_batch = plain(record_value=b"v" * value_bytes)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large_batch, plain(), large_batch])
     assert looked_into(tmp_path) == ([0, 1, 2, 3], [])
 
 
@@ -99,8 +99,8 @@ def test_a_batch_that_is_too_large_as_it_is_stored_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoded, "STORED_BYTES_MAX", PIECE_BYTES)
-    large = plain(record_value=b"v" * PIECE_BYTES)
-    segment(broker_dir(tmp_path) / "orders-0", [plain(), large, plain()])
+    large_batch = plain(record_value=b"v" * PIECE_BYTES)
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), large_batch, plain()])
     offsets, (problem,) = looked_into(tmp_path)
     assert offsets == [0, 2]
     assert "at most" in problem.reason

@@ -265,9 +265,9 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
     (joined,) = read(*segments)
-    alone = [batch for segment in segments for batch in read(segment)]
-    assert len(alone) > 4
-    assert joined.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+    separate_batches = [batch for segment in segments for batch in read(segment)]
+    assert len(separate_batches) > 4
+    assert joined.to_pylist() == pa.Table.from_batches(separate_batches).to_pylist()
     by_replica = read(*segments, by_replica=True)
     assert [len(set(record_batch["broker"].to_pylist())) for record_batch in by_replica] == [1, 1]
     assert pa.Table.from_batches(by_replica).to_pylist() == joined.to_pylist()
@@ -623,13 +623,16 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
     def batch_of_values(*values: bytes) -> pa.RecordBatch:
         return pa.record_batch({"value": pa.array(values, pa.binary())})
 
-    many, large = batch_of_values(*[b"m"] * r.ROWS_MAX), batch_of_values(b"l" * r.JOINED_BYTES_MAX)
+    many, large_batch = (
+        batch_of_values(*[b"m"] * r.ROWS_MAX),
+        batch_of_values(b"l" * r.JOINED_BYTES_MAX),
+    )
     small_batches = [
         batch_of_values(b"a"),
         batch_of_values(b"b", b"c"),
         many,
         batch_of_values(b"d"),
-        large,
+        large_batch,
         batch_of_values(b"e"),
         batch_of_values(b"f"),
     ]
@@ -702,7 +705,7 @@ def test_nobody_goes_through_segments_for_their_names(
         column_name for column_name in TABLES["segments"].names if column_name not in WALK_COLUMNS
     ]
 
-    def never(*args: object, **named: object) -> None:
+    def never(*args: object, **keywords: object) -> None:
         raise AssertionError(args)
 
     monkeypatch.setattr(segments, "sound_rows", never)

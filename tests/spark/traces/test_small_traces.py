@@ -76,12 +76,12 @@ def test_a_line_that_is_too_long_is_refused_wherever_it_is(
     pack = gzip.compress if is_packed else bytes
     file = tmp_path / ("x.jsonl.gz" if is_packed else "x.jsonl")
     line = brief_lives().encode().partition(b"\n")[0] + b"\n"
-    before = line * lines_before
-    file.write_bytes(pack(before + bytes((3 << 20) + 1) + b"\n" + line))
+    text_before = line * lines_before
+    file.write_bytes(pack(text_before + bytes((3 << 20) + 1) + b"\n" + line))
     assert main(["trace", "analyse", str(file)]) == 2
     complaint = capsys.readouterr().err
-    assert f"{file}: line {lines_before + 1}, which begins at byte {len(before)}," in complaint
-    file.write_bytes(pack(before + 5 * (bytes(3 << 20) + b"\n")))
+    assert f"{file}: line {lines_before + 1}, which begins at byte {len(text_before)}," in complaint
+    file.write_bytes(pack(text_before + 5 * (bytes(3 << 20) + b"\n")))
     assert small_files([str(file)]) == (file,)
 
 
@@ -130,11 +130,11 @@ def test_a_damaged_export_is_told(
     else:
         file.write_bytes(content[:-100] if damage == "cut off" else bytes(range(256)) * 8)
     capsys.readouterr()
-    for words in (
+    for arguments in (
         ("analyse", str(export)),
         ("export", str(odd / "odd.jsonl"), "--to", str(export)),
     ):
-        assert main(["trace", *words]) == 2
+        assert main(["trace", *arguments]) == 2
         complaint = capsys.readouterr().err
         assert f"{export}: no export that can be read: " in complaint
         assert "Traceback" not in complaint
@@ -147,8 +147,8 @@ def test_traces_become_tables(odd: Path) -> None:
     assert sorted((kind["run"], kind["outcome"]) for kind in kinds) == [
         ("brief", "committed"), ("odd", "aborted"), ("odd", "committed"), ("odd", "undecided"),
     ]  # fmt: skip
-    (lost,) = ask("SELECT reason, text FROM trace_unreadable")
-    assert lost == {
+    (unreadable_row,) = ask("SELECT reason, text FROM trace_unreadable")
+    assert unreadable_row == {
         "reason": "17 events were lost by a slow listener",
         "text": '{"lost":17,"next":60}',
     }
@@ -183,8 +183,8 @@ def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
     rows = ask(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
     assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]
     assert rows[-1]["transactional_id"] == "a"
-    late = ask(ANALYSES["late_transactions"].sql, late_after_ms=0)
-    assert late[0]["late"] == 1
+    late_rows = ask(ANALYSES["late_transactions"].sql, late_after_ms=0)
+    assert late_rows[0]["late"] == 1
 
 
 def test_the_command_starts_no_java(

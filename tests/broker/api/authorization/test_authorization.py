@@ -86,7 +86,7 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "field", "answered", "operation"),
+    ("name", "version", "field", "answer_field", "operation"),
     [
         ("DeleteGroups", 2, "groups_names", "results", AclOperation.DELETE),
         ("DescribeGroups", 5, "groups", "groups", AclOperation.DESCRIBE),
@@ -94,11 +94,11 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
     ],
 )
 async def test_a_forbidden_group_fails_alone(
-    api: GuardedApi, name: str, version: int, field: str, answered: str, operation: AclOperation
+    api: GuardedApi, name: str, version: int, field: str, answer_field: str, operation: AclOperation
 ) -> None:
     api.grant(acl(GROUP, "g", operation))
     answer = await api.ask(name, version, **{field: ["g", "other"]})
-    errors = {group.group_id: group.error_code for group in getattr(answer, answered)}
+    errors = {group.group_id: group.error_code for group in getattr(answer, answer_field)}
     assert errors["g"] is not ErrorCode.group_authorization_failed
     assert errors["other"] is ErrorCode.group_authorization_failed
 
@@ -194,7 +194,7 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "request_field", "answered"),
+    ("name", "version", "request_field", "answer_field"),
     [
         ("DescribeGroups", 5, "groups", "groups"),
         ("ConsumerGroupDescribe", 1, "group_ids", "groups"),
@@ -202,10 +202,10 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
     ],
 )
 async def test_many_are_refused_one_by_one_and_in_order(
-    api: GuardedApi, name: str, version: int, request_field: str, answered: str
+    api: GuardedApi, name: str, version: int, request_field: str, answer_field: str
 ) -> None:
     names = [f"n-{name_number}" for name_number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
-    results = getattr(await api.ask(name, version, **{request_field: names}), answered)
+    results = getattr(await api.ask(name, version, **{request_field: names}), answer_field)
     assert [
         getattr(result, "group_id", None) or result.transactional_id for result in results
     ] == names

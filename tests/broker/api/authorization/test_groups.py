@@ -200,7 +200,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
     api: GuardedApi,
 ) -> None:
     await has_members_and_offsets(api)
-    named = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
+    named_topics = [{"topic_name": topic_name, "partitions": (0,)} for topic_name in NAMES]
 
     async def groups() -> list[tuple[ErrorCode, dict[str, ErrorCode]]]:
         answer = await api.ask(
@@ -208,7 +208,7 @@ async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described
             1,
             groups=[
                 {"group_id": group_id, "topics": topics}
-                for group_id, topics in (("other", None), ("g", named), ("g", None))
+                for group_id, topics in (("other", None), ("g", named_topics), ("g", None))
             ],
         )
         return [

@@ -61,8 +61,8 @@ def test_a_topic_is_found_as_it_was_named() -> None:
     assert isinstance(topic, TopicImage)
     assert topic.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
-        named = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
-        assert find_topic(IMAGE, named) is E.unknown_topic_id
+        named_topic = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
+        assert find_topic(IMAGE, named_topic) is E.unknown_topic_id
     unknown = E.unknown_topic_or_partition
     assert find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False)) is unknown
     assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown
@@ -165,8 +165,12 @@ async def test_a_partition_that_is_named_twice(rules: dict[str, bool], times: in
     ],
 )
 async def test_a_position_that_does_not_fit(rules: dict[str, bool], error: ErrorCode) -> None:
-    small = {"name": "max.message.bytes", "config_operation": 0, "value": "100"}
-    topic = {"resource_type": 2, "resource_name": "__consumer_offsets", "configs": [small]}
+    small_message_config = {"name": "max.message.bytes", "config_operation": 0, "value": "100"}
+    topic = {
+        "resource_type": 2,
+        "resource_name": "__consumer_offsets",
+        "configs": [small_message_config],
+    }
     async with group_api(rules=rules) as groups:
         await groups.commit(5)
         await groups.api.ask("IncrementalAlterConfigs", 1, resources=[topic])
@@ -228,11 +232,11 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "owned"),
+    ("rules", "owned_partitions"),
     [({}, (0, 1, 2)), ({"what_is_given_up_is_described": False}, (0, 1))],
 )
 async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
-    rules: dict[str, bool], owned: tuple[int, ...]
+    rules: dict[str, bool], owned_partitions: tuple[int, ...]
 ) -> None:
     async with group_api(rules=rules) as groups:
         epoch = (await groups.consume("a")).member_epoch
@@ -242,7 +246,7 @@ async def test_a_partition_that_is_not_given_up_yet_is_a_member_s(
     (group,) = answer.groups
     assert group.group_epoch == epoch + 1
     (topic,) = next(m for m in group.members if m.member_id == "a").assignment.topic_partitions
-    assert topic.partitions == owned
+    assert topic.partitions == owned_partitions
 
 
 async def test_deleted_topics_are_left_out(groups: GroupApi) -> None:

@@ -229,12 +229,12 @@ async def test_a_negative_partition_fails_the_whole_alteration(groups: GroupApi)
 
 async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
     api, name = groups.api, {"topic_name": "orders"}
-    about = Subject(partitions=(TopicPartition("orders", 1),))
+    subject = Subject(partitions=(TopicPartition("orders", 1),))
     partitions = [{"partition_index": 1, "start_offset": 0}]
     topics = [{**name, "partitions": partitions}]
-    assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == about
+    assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == subject
     offset_requests = [{"group_id": GROUP, "topics": [{**name, "partitions": (1,)}]}]
-    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == about
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == subject
     offset_requests = [{"group_id": GROUP, "topics": None}]
     assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == Subject()
 

@@ -59,7 +59,7 @@ async def send_heartbeat(
     **fields: Any,
 ) -> Any:
     """StreamsGroupHeartbeat; with epoch 0 it joins."""
-    owned: Any = [] if epoch == 0 else None
+    owned_tasks: Any = [] if epoch == 0 else None
     values = {
         "group_id": GROUP,
         "member_id": member_id,
@@ -69,12 +69,12 @@ async def send_heartbeat(
         "rack_id": None,
         "rebalance_timeout": timedelta(milliseconds=1_000 if epoch == 0 else -1),
         "topology": {"epoch": 0, "subtopologies": subtopologies} if epoch == 0 else None,
-        "active_tasks": owned,
-        "standby_tasks": owned,
-        "warmup_tasks": owned,
+        "active_tasks": owned_tasks,
+        "standby_tasks": owned_tasks,
+        "warmup_tasks": owned_tasks,
         "process_id": "p" if epoch == 0 else None,
         "user_endpoint": None,
-        "client_tags": owned,
+        "client_tags": owned_tasks,
         "task_offsets": None,
         "task_end_offsets": None,
         "shutdown_application": False,
@@ -125,8 +125,8 @@ async def test_internal_topics_are_made_and_tasks_assigned() -> None:
         assert ready.status == ()
         assert ids(ready.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
         assert (ready.standby_tasks, ready.warmup_tasks) == ((), ())
-        old = await send_heartbeat(group, "a", 3, version=0)
-        assert (old.acceptable_recovery_lag, old.active_tasks) == (0, None)
+        old_reply = await send_heartbeat(group, "a", 3, version=0)
+        assert (old_reply.acceptable_recovery_lag, old_reply.active_tasks) == (0, None)
 
 
 async def test_a_group_is_listed_described_and_deleted() -> None:
@@ -168,8 +168,8 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         memory, living.memory = living.memory, UnrecordedState()
         assert (await describe(group))[0].topology is None, "a log may lack it"
         living.topology, living.memory = topology, memory
-        (older,) = await describe(group, version=0, include_authorized_operations=True)
-        assert older.authorized_operations > 0
+        (older_answer,) = await describe(group, version=0, include_authorized_operations=True)
+        assert older_answer.authorized_operations > 0
         listed = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
         assert [(group.group_type, group.protocol_type) for group in listed.groups] == [
             ("streams", "streams")
@@ -239,8 +239,8 @@ async def test_topics_that_can_t_be_made_are_told_with_the_next_heartbeat() -> N
             group, "a", 0, (subtopology_of("0", "orders", state_changelog_topics=logs),)
         )
         assert "Creation failed" not in answer.status[0].status_detail
-        second = await send_heartbeat(group, "a", 2)
-        detail = second.status[0].status_detail
+        second_reply = await send_heartbeat(group, "a", 2)
+        detail = second_reply.status[0].status_detail
         assert detail.startswith(
             "Internal topics are missing: log-0, log-2, log-1 and 2 additional topics; "
             "Creation failed: log-"

@@ -46,8 +46,8 @@ def txnsim(
     """Runs a command, which finds the port by the environment."""
     monkeypatch.setenv("TXNSIM_HTTP", control_url)
 
-    def ask(*words: str) -> Said:
-        status = main(words)
+    def ask(*arguments: str) -> Said:
+        status = main(arguments)
         return Said(status, *capsys.readouterr())
 
     return ask

@@ -94,7 +94,7 @@ class Broker:
         )
         return file
 
-    def txns(self, user: str, *words: str) -> int:
+    def txns(self, user: str, *arguments: str) -> int:
         """Run a subcommand as that user; its exit status."""
         options = (
             "--bootstrap-server",
@@ -102,7 +102,7 @@ class Broker:
             "--command-config",
             str(self.properties(user)),
         )
-        return main(["txns", *options, *words])
+        return main(["txns", *options, *arguments])
 
 
 async def prepare(bootstrap: str) -> None:
@@ -130,7 +130,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("user", "words", "right"),
+    ("user", "arguments", "right"),
     [
         (
             "nobody",
@@ -160,10 +160,10 @@ def test_the_right_that_is_missing_is_named(
     broker: Broker,
     capsys: pytest.CaptureFixture[str],
     user: str,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     right: str,
 ) -> None:
-    assert broker.txns(user, *words) == 1
+    assert broker.txns(user, *arguments) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[-1].endswith(f" The user lacks a right: {right}.")
@@ -211,8 +211,8 @@ def test_who_sees_no_ids_is_not_told_that_nothing_hangs(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where the open transaction, an hour old, is younger than the timeout given."""
-    older = ("--max-transaction-timeout", "600")
-    assert broker.txns("reader", "find-hanging", "--all", *older) == 1
+    age_limit = ("--max-transaction-timeout", "600")
+    assert broker.txns("reader", "find-hanging", "--all", *age_limit) == 1
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
     assert broker.txns("reader", "find-hanging", "--all", "--topic", "quiet") == INCOMPLETE
     assert f"The user lacks a right: {EVERY_ID}." in capsys.readouterr().err
@@ -392,7 +392,7 @@ def test_what_was_committed_is_not_discarded_in_silence(
     async def story(virtual_cluster: VirtualCluster) -> list[bytes | None]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            await leave_hanging(virtual_cluster, admin, later=0)
+            await leave_hanging(virtual_cluster, admin, later_count=0)
             if force:
                 await command.execute(admin, now_ms=0)
                 return await values(cluster, SOLO.topic, partitions=1)
@@ -563,14 +563,14 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     # It is not done twice, and nothing else is.
     assert run(server, command, *identity, "--yes", "--audit-file", str(audit)) == 0
     assert "was ended so before" in capsys.readouterr().out
-    other = "abort" if command == "commit" else "commit"
-    assert run(server, other, *identity, "--yes", "--audit-file", str(audit)) == HANGS
+    other_command = "abort" if command == "commit" else "commit"
+    assert run(server, other_command, *identity, "--yes", "--audit-file", str(audit)) == HANGS
     assert "it was decided otherwise" in capsys.readouterr().out
     assert len(audit.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (("--topic", "t"), "--topic: does not go with --transactional-id"),
         (("--start-offset", "0"), "--start-offset: does not go with --transactional-id"),
@@ -581,10 +581,10 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     ],
 )
 def test_the_two_forms_of_abort_do_not_mix(
-    capsys: Captured, words: tuple[str, ...], message: str
+    capsys: Captured, arguments: tuple[str, ...], message: str
 ) -> None:
     server = ("--bootstrap-server", "127.0.0.1:1")
-    assert main(["txns", *server, "abort", "--transactional-id", "x", *words]) == 2
+    assert main(["txns", *server, "abort", "--transactional-id", "x", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -592,6 +592,6 @@ def test_kafkas_own_form_of_abort_needs_its_partition_and_knows_no_yes(capsys: C
     server = ("--bootstrap-server", "127.0.0.1:1")
     assert main(["txns", *server, "abort", "--start-offset", "0"]) == 2
     assert "arguments are required: --topic, --partition" in capsys.readouterr().err
-    where = ("--topic", "t", "--partition", "0", "--start-offset", "0")
-    assert main(["txns", *server, "abort", *where, "--yes"]) == 2
+    location_options = ("--topic", "t", "--partition", "0", "--start-offset", "0")
+    assert main(["txns", *server, "abort", *location_options, "--yes"]) == 2
     assert "--yes: only with --transactional-id" in capsys.readouterr().err

@@ -160,8 +160,8 @@ async def _play_known(broker: Broker, known: Known) -> OpenThere | None:
     values = {"transactional_id": transactional_id, "transaction_timeout": known.timeout_ms}
     identity = await broker.sure(22, 4, {**values, "producer_id": -1, "producer_epoch": -1})
     producer = identity.producer_id, identity.producer_epoch
-    where = [{"name": "wide", "partitions": [known.partition]}]
-    await broker.sure(24, 3, added(transactional_id, producer, where))
+    topics = [{"name": "wide", "partitions": [known.partition]}]
+    await broker.sure(24, 3, added(transactional_id, producer, topics))
     error, offset = await _append(broker, known.partition, producer, 0, known.stamp_ms)
     assert error is ErrorCode.none
     return OpenThere(
@@ -201,20 +201,22 @@ async def _check_told(
         for partition, txn in open_there.items()
     }
     assert _told(every_age.findings) == expected
-    old = await survey(admin, now_ms=now_ms, older_than_ms=MAX_AGE_MS)
-    assert _told(old.findings) == {
+    survey_result = await survey(admin, now_ms=now_ms, older_than_ms=MAX_AGE_MS)
+    assert _told(survey_result.findings) == {
         partition: row for partition, row in expected.items() if now_ms - row[2] > MAX_AGE_MS
     }
     for partition_index in range(PARTITIONS):
         partition = TopicPartition("wide", partition_index)
         txn = open_there.get(partition)
-        why = await explain(admin, partition, now_ms=now_ms)
+        explanation = await explain(admin, partition, now_ms=now_ms)
         end = await admin.offset_of(partition, LATEST_TIMESTAMP)
-        assert why.last_stable_offset == (end if txn is None else txn.start_offset)
-        assert _told(why.findings) == ({} if txn is None else {partition: expected[partition]})
-        assert (why.verdict.state is VerdictState.HEALTHY) == (txn is None)
-        assert (why.command is not None) == (txn is not None and not txn.is_known)
-        assert why.sentences
+        assert explanation.last_stable_offset == (end if txn is None else txn.start_offset)
+        assert _told(explanation.findings) == (
+            {} if txn is None else {partition: expected[partition]}
+        )
+        assert (explanation.verdict.state is VerdictState.HEALTHY) == (txn is None)
+        assert (explanation.command is not None) == (txn is not None and not txn.is_known)
+        assert explanation.sentences
     return every_age.hanging
 
 
@@ -241,8 +243,8 @@ def play(txns: Sequence[Txn]) -> None:
     """Play the transactions, and compare what an operator is told with the model."""
 
     async def story(cluster: VirtualCluster) -> None:
-        where = cluster.sim.metadata.image.brokers[BrokerId(1)]
-        broker = Broker(cluster, await WireClient.open(where.host, where.port))
+        broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
+        broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
         open_there: dict[TopicPartition, OpenThere] = {}
         for txn in txns:
             match txn:

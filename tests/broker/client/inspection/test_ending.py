@@ -46,13 +46,13 @@ def test_exactly_this_transaction_is_ended_so(level: int, wanted: PastDecision) 
             assert (part.partition, part.start_offset) == (TopicPartition("orders", 0), 0)
             assert part.offsets == 1
             assert (await admin.describe_transaction("sink")).state == "Ongoing"
-            ended = await end(admin, prospect, wanted)
-            assert ended.outcome is EndOutcome.ENDED
+            ending = await end(admin, prospect, wanted)
+            assert ending.outcome is EndOutcome.ENDED
             assert await values(cluster, "orders") == ([b"prepared"] if wanted is COMMIT else [])
-            again = await look_at(admin, identity, wanted)
-            assert again.outcome is EndOutcome.WAS_ENDED
-            other = await look_at(admin, identity, ABORT if wanted is COMMIT else COMMIT)
-            assert (other.outcome, other.reason.rpartition(": ")[2]) == (
+            second_ending = await look_at(admin, identity, wanted)
+            assert second_ending.outcome is EndOutcome.WAS_ENDED
+            other_ending = await look_at(admin, identity, ABORT if wanted is COMMIT else COMMIT)
+            assert (other_ending.outcome, other_ending.reason.rpartition(": ")[2]) == (
                 EndOutcome.REFUSED,
                 "it was decided otherwise",
             )
@@ -120,8 +120,8 @@ def test_the_end_of_an_earlier_transaction_is_not_taken_for_this_ones(level: int
             admin = Admin(cluster)
             return await look_at(admin, identity, COMMIT), await look_at(admin, newest, COMMIT)
 
-    ended, newest = run_cluster(story, level=level)
-    assert ended.outcome is EndOutcome.WAS_ENDED
+    ending, newest = run_cluster(story, level=level)
+    assert ending.outcome is EndOutcome.WAS_ENDED
     assert newest.outcome is (EndOutcome.REFUSED if level == 2 else EndOutcome.WAS_ENDED)
 
 

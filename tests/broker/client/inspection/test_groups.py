@@ -70,8 +70,10 @@ async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> Non
             assert group.coordinator_id == await client.group_coordinator(group.group_id)
         share = await groups.list_groups(admin, types=["share"])
         assert [group.group_id for group in share] == ["shop"]
-        both = await groups.list_groups(admin, types=["classic", "consumer"], states=["Stable"])
-        assert [group.group_id for group in both] == ["new", "old"]
+        listed_groups = await groups.list_groups(
+            admin, types=["classic", "consumer"], states=["Stable"]
+        )
+        assert [group.group_id for group in listed_groups] == ["new", "old"]
         for member in members:
             await member.close()
 

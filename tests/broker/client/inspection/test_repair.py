@@ -208,7 +208,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
 
 
 async def leave_hanging(
-    virtual_cluster: VirtualCluster, admin: Admin, *, later: int
+    virtual_cluster: VirtualCluster, admin: Admin, *, later_count: int
 ) -> JudgedTransaction:
     """KAFKA-20734: committed while the partition had no leader; ``later`` transactions follow."""
     virtual_cluster.sim.metadata.create_topic(
@@ -223,7 +223,7 @@ async def leave_hanging(
         await leaderless(virtual_cluster, SOLO)
         await shop.commit()
         await virtual_cluster.sim.start_broker(AWAY)
-        for _ in range(later):
+        for _ in range(later_count):
             shop.begin()
             await shop.send("orders", 0, b"next")
             await shop.commit()
@@ -233,16 +233,16 @@ async def leave_hanging(
     return finding
 
 
-@pytest.mark.parametrize(("transaction_version", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
+@pytest.mark.parametrize(("transaction_version", "later_count"), [(0, 0), (0, 2), (2, 0), (2, 2)])
 def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
-    transaction_version: int, later: int
+    transaction_version: int, later_count: int
 ) -> None:
     """Also where the coordinator has had other transactions since: its log tells."""
 
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later=later)
+            finding = await leave_hanging(virtual_cluster, admin, later_count=later_count)
             assert finding.decided is not None
             assert finding.decided.decision is PastDecision.COMMITTED
             report = await repair(admin, finding, now_ms=0, guess=PastDecision.ABORTED)
@@ -316,8 +316,8 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             )
             assert markers_of_other.markers == ()
             await Admin(cluster).delete_records(WHERE, 2)
-            cut = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
-            assert cut.complete_since_ms == every.markers[1].timestamp_ms
+            cut_search = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            assert cut_search.complete_since_ms == every.markers[1].timestamp_ms
             missing_partition = TopicPartition("gone", 0)
             nothing = await fetch_markers(
                 cluster, missing_partition, pid, before_offset=1, since_ms=0
@@ -374,7 +374,7 @@ def test_who_does_not_know_has_to_guess_aloud(
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, Repair, list[bytes | None]]:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
-            finding = await leave_hanging(virtual_cluster, admin, later=2)
+            finding = await leave_hanging(virtual_cluster, admin, later_count=2)
             first_report = await repair(admin, finding, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
             second_report = await repair(admin, finding, now_ms=0, guess=guess)
@@ -437,10 +437,10 @@ def test_open_and_decided_transactions_differ() -> None:
         async with (
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="first") as first_producer,
-            Producer(cluster, transactional_id="second") as second,
+            Producer(cluster, transactional_id="second") as second_producer,
         ):
             admin = Admin(cluster)
-            for producer in (first_producer, second):
+            for producer in (first_producer, second_producer):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
@@ -451,7 +451,7 @@ def test_open_and_decided_transactions_differ() -> None:
             decided = await explain_where(admin)
             virtual_cluster.sim.injector.release("f")
             virtual_cluster.sim.injector.disarm("f")
-            await second.abort()
+            await second_producer.abort()
             return alive, decided
 
     alive, decided = run_cluster(story)
@@ -491,19 +491,19 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
 
 
 def test_without_a_leader_no_broker_is_asked() -> None:
-    alone = TopicPartition("alone", 0)
+    leaderless_partition = TopicPartition("alone", 0)
 
     async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with virtual_cluster.client() as cluster:
             admin = Admin(cluster)
             # The brokers' default is one replica.
-            await admin.create_topic(alone.topic, partitions=1)
-            await virtual_cluster.sim.kill_broker(virtual_cluster.leader(alone))
+            await admin.create_topic(leaderless_partition.topic, partitions=1)
+            await virtual_cluster.sim.kill_broker(virtual_cluster.leader(leaderless_partition))
             for _ in range(60):
                 await asyncio.sleep(1)
-                if virtual_cluster.leader(alone) < 0:
+                if virtual_cluster.leader(leaderless_partition) < 0:
                     break
-            return await explain(admin, alone, now_ms=0)
+            return await explain(admin, leaderless_partition, now_ms=0)
 
     explanation = run_cluster(story)
     assert explanation.cause is Cause.OFFLINE

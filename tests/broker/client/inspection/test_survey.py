@@ -109,9 +109,9 @@ def test_a_younger_write_is_not_looked_at() -> None:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost", age_ms=HOUR_MS)
             now_ms = cluster.clock.now_ms()
-            young = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS + 1000)
-            old = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS - 1000)
-            return len(young.findings), len(old.findings)
+            young_survey = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS + 1000)
+            old_survey = await survey(admin, now_ms=now_ms, older_than_ms=HOUR_MS - 1000)
+            return len(young_survey.findings), len(old_survey.findings)
 
     assert run_cluster(story) == (0, 1)
 
@@ -198,8 +198,8 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
             return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
-    ((where, reason),) = search.unread.items()
-    assert (where, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
+    ((topic_partition, reason),) = search.unread.items()
+    assert (topic_partition, str(reason)) == (TopicPartition("orders", 1), "nobody leads it")
     assert len(search.hanging) == 1
 
 
@@ -569,8 +569,8 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 ),
             )
 
-    nothing, entries, entries_of_other, later = run_cluster(story, level=2)
-    assert nothing == entries_of_other == later == ()
+    nothing, entries, entries_of_other, later_entries = run_cluster(story, level=2)
+    assert nothing == entries_of_other == later_entries == ()
     decided = [entry.state for entry in entries if entry.state.startswith("Prepare")]
     assert decided == ["PrepareCommit", "PrepareAbort"]
     assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))

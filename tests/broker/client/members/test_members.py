@@ -411,9 +411,9 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         assert b.assigned
         assert a.positions.keys() == a.assigned
         assert a.metadata.generation > metadata.generation
-        lost = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
+        lost_partition = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
         with pytest.raises(ClientError) as error_info:
-            await a.commit({lost: 0}, metadata=metadata)
+            await a.commit({lost_partition: 0}, metadata=metadata)
         expected_errors = {
             "classic": ErrorCode.illegal_generation,
             "consumer": ErrorCode.stale_member_epoch,
@@ -648,8 +648,8 @@ async def test_of_a_topic_that_is_gone_nothing_is_owned(cluster: VirtualCluster)
         membership = a._membership
         assert isinstance(membership, ConsumerMembership)
         topic_partition = TopicPartition("orders", 0)
-        (owned,) = membership._by_id({topic_partition, TopicPartition("gone", 0)}).values()
-        assert owned == [0]
+        (owned_indexes,) = membership._by_id({topic_partition, TopicPartition("gone", 0)}).values()
+        assert owned_indexes == [0]
 
 
 MEMBER = GroupMetadata(generation=3, member_id="m", instance_id="one")

@@ -61,9 +61,9 @@ async def test_a_static_member_comes_back(cluster: VirtualCluster) -> None:
         group_member = GroupMember(client, options("a", instance_id="i"))
         await group_member.subscribe(["orders"], until=frozenset(PLACES))
         await group_member.leave()
-        second = GroupMember(client, options("b", instance_id="i"))
-        await second.subscribe(["orders"], until=frozenset(PLACES))
-        await second.close()
+        second_member = GroupMember(client, options("b", instance_id="i"))
+        await second_member.subscribe(["orders"], until=frozenset(PLACES))
+        await second_member.close()
 
 
 @two_partitions

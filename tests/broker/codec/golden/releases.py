@@ -94,14 +94,14 @@ def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
             removed_apis = dict.fromkeys(
                 last_versions[api_side].keys() - recorded_versions[api_side].keys()
             )
-            changed = {
+            changed_apis = {
                 key: versions
                 for key, versions in recorded_versions[api_side].items()
                 if last_versions[api_side].get(key) != versions
             }
             lines[line][api_side] = {
-                key: (changed | removed_apis)[key]
-                for key in sorted(changed | removed_apis, key=int)
+                key: (changed_apis | removed_apis)[key]
+                for key in sorted(changed_apis | removed_apis, key=int)
             }
             last_versions[api_side] = recorded_versions[api_side]
     return lines

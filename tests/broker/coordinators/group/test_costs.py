@@ -61,11 +61,11 @@ async def regexes(group_bench: GroupBench, count: int) -> None:
 
 async def positions(group_bench: GroupBench, count: int, group_id: str = "other") -> None:
     """Positions of another group."""
-    places = tuple(
+    new_positions = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
     )
-    await group_bench.groups.commit(CommitOffsets(group_id=group_id, positions=places))
+    await group_bench.groups.commit(CommitOffsets(group_id=group_id, positions=new_positions))
 
 
 async def own_positions(group_bench: GroupBench, count: int) -> None:
@@ -75,11 +75,11 @@ async def own_positions(group_bench: GroupBench, count: int) -> None:
 
 async def pending(group_bench: GroupBench, count: int) -> None:
     """Positions that wait for the marker of the same producer."""
-    places = tuple(
+    new_positions = tuple(
         NewPosition(topic_partition=TopicPartition("wide", partition_index), offset=1)
         for partition_index in range(count)
     )
-    command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
+    command = CommitOffsets(group_id=GROUP, positions=new_positions, is_transactional=True)
     await group_bench.groups.commit_in_transaction(command, PRODUCER, verify=verify_as_agreed)
 
 
@@ -122,8 +122,8 @@ async def transaction(group_bench: GroupBench) -> None:
 
 
 async def delete_offsets(group_bench: GroupBench) -> None:
-    places = (TopicPartition("orders", 0),)
-    await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
+    partitions = (TopicPartition("orders", 0),)
+    await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=partitions))
 
 
 async def awaitable_of(step: object) -> None:

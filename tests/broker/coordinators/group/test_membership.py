@@ -65,9 +65,11 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     assert not waits.done()
     group_bench.log.release()
     assert (await waits).member_epoch == 2
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     assert (await group_bench.consume("a", 2)).member_epoch == 2
-    assert len(group_bench.log.batches) == written  # nothing has changed, nothing to wait for
+    assert (
+        len(group_bench.log.batches) == batch_count_before
+    )  # nothing has changed, nothing to wait for
 
 
 @within(run_groups)
@@ -304,8 +306,8 @@ def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() ->
         joined = await group_bench.consume("a")
         assert not joined.assignment
         await group_bench.pass_ms(1)
-        told = await group_bench.consume("a", joined.member_epoch)
-        assert frozenset(told.assignment) == parts("orders", 0, 1, 2)
+        reply = await group_bench.consume("a", joined.member_epoch)
+        assert frozenset(reply.assignment) == parts("orders", 0, 1, 2)
 
     run_groups(main, rules=Rules(assignors_run_in_background=True))
 
@@ -339,10 +341,10 @@ def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved:
 
 
 def configure_group(group_bench: GroupBench, **configs: str) -> None:
-    own = {
+    own_configs = {
         config_name.replace("_", "."): config_value for config_name, config_value in configs.items()
     }
-    group_bench.image = group_bench.image.with_group_configs(GROUP, own)
+    group_bench.image = group_bench.image.with_group_configs(GROUP, own_configs)
 
 
 @within(run_groups)
@@ -539,25 +541,25 @@ async def test_who_has_joined_and_does_not_sync_is_removed(group_bench: GroupBen
 
 @within(run_groups)
 async def test_who_does_not_join_again_in_time_is_left_behind(group_bench: GroupBench) -> None:
-    old = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
+    old_member = await group_bench.stable(rebalance_timeout_ms=20_000, session_timeout_ms=60_000)
     waits = group_bench.later(group_bench.join())
     await group_bench.pass_ms(19_000)
-    assert group_bench.heartbeat(old) is E.rebalance_in_progress
+    assert group_bench.heartbeat(old_member) is E.rebalance_in_progress
     assert not waits.done()
     await group_bench.pass_ms(1_001)
     assert (await waits).generation == 2
-    assert group_bench.heartbeat(old, 2) is E.unknown_member_id
+    assert group_bench.heartbeat(old_member, 2) is E.unknown_member_id
 
 
 @within(run_groups, group_initial_rebalance_delay_ms=3_000)
 async def test_a_first_rebalance_waits_for_more_members(group_bench: GroupBench) -> None:
     first_join = group_bench.later(group_bench.join())
     await group_bench.pass_ms(2_000)
-    second = group_bench.later(group_bench.join())
+    second_join = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1_500)
     assert not first_join.done()  # somebody came, so the delay began anew
     await group_bench.pass_ms(2_000)
-    assert {(await first_join).generation, (await second).generation} == {1}
+    assert {(await first_join).generation, (await second_join).generation} == {1}
 
 
 @within(run_groups)
@@ -708,9 +710,9 @@ def owner() -> Ownership[GroupShard]:
 
 def test_a_snapshot_has_positions_and_what_waits() -> None:
     shard = GroupShard(partition=5, coordinator_epoch=0)
-    owned = owner()
-    owned.owned[5] = shard
-    trace = OffsetTrace(Tracer(lambda: 0), owned)
+    partition_owner = owner()
+    partition_owner.owned[5] = shard
+    trace = OffsetTrace(Tracer(lambda: 0), partition_owner)
     for topic_partition, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         record = OffsetCommitted(
             group_id="g", topic_partition=topic_partition, position=offset, commit_timestamp_ms=0
@@ -1060,12 +1062,12 @@ async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(
     for member_id in members:
         await group_bench.consume(member_id)
     await group_bench.pass_ms(2_000)  # the interval between two assignments
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     waits = group_bench.later(group_bench.consume("last"))
     await asyncio.sleep(0)
-    assert len(group_bench.log.batches) == written
+    assert len(group_bench.log.batches) == batch_count_before
     assert (await waits).member_epoch == group_bench.group().assignment_epoch
-    assert len(group_bench.log.batches) == written + 1
+    assert len(group_bench.log.batches) == batch_count_before + 1
     assert set(group_bench.group().target) == {*members, "last"}
 
 

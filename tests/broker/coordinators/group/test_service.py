@@ -827,8 +827,8 @@ async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_othe
     batches_before = len(group_bench.log.batches)
     group_bench.groups.topics_deleted(dict.fromkeys(("gone", "unknown"), uuid.UUID(int=7)))
     assert [await committed_offset(group_bench, "gone", index) for index in (0, 2_999)] == [-1, -1]
-    new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
-    await group_bench.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
+    new_position = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
+    await group_bench.groups.commit(CommitOffsets(group_id=GROUP, positions=(new_position,)))
     assert await committed_offset(group_bench, "gone", 2_999) == 7, (
         "the new topic of that name has a position"
     )

@@ -94,10 +94,10 @@ async def test_a_heartbeat_is_answered_when_its_records_are_replicated(
     assert (await waits).member_epoch == 2
     await group_bench.pass_ms(1)
     assert len(group_bench.shares.commands) == 3
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     await group_bench.share("a", 2, "orders")  # brings another target
     await group_bench.share("a", 3)
-    assert len(group_bench.log.batches) == written + 1
+    assert len(group_bench.log.batches) == batch_count_before + 1
 
 
 @within(run_groups)
@@ -151,9 +151,11 @@ async def test_who_leaves_has_no_session(group_bench: GroupBench) -> None:
     await group_bench.share("a")
     leave_reply = await group_bench.share("a", LEFT_EPOCH)
     assert (leave_reply.member_epoch, leave_reply.assignment) == (LEFT_EPOCH, None)
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     await group_bench.pass_ms(60_000)
-    assert len(group_bench.log.batches) <= written + 1, "what was initialised, and no more"
+    assert len(group_bench.log.batches) <= batch_count_before + 1, (
+        "what was initialised, and no more"
+    )
 
 
 @within(run_groups)
@@ -232,10 +234,10 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
             del deleted
             (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
             del shard.groups[GROUP]
-        written = len(group_bench.log.batches)
+        batch_count_before = len(group_bench.log.batches)
         group_bench.shares.release()
         await group_bench.pass_ms(1)
-        assert len(group_bench.log.batches) == written
+        assert len(group_bench.log.batches) == batch_count_before
 
     run_groups(story)
 
@@ -435,9 +437,9 @@ async def test_deleted_topics_are_forgotten(group_bench: GroupBench) -> None:
     group_bench.groups.topics_deleted({"orders": ORDERS})
     assert initialized_indexes(group_bench) == [0, 1, 2]
     group_bench.log.refusal = None
-    written = len(group_bench.log.batches)
+    batch_count_before = len(group_bench.log.batches)
     group_bench.groups.topics_deleted({"orders": topic_id("other")})
-    assert len(group_bench.log.batches) == written
+    assert len(group_bench.log.batches) == batch_count_before
     group_bench.groups.topics_deleted({"orders": ORDERS})
     assert initialized_indexes(group_bench) == []
 
@@ -447,12 +449,12 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
     moves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_turns, "LOOKS", 1)
-    named = [
+    all_names = [
         group_id
         for group_id in map(str, range(1_000))
         if partition_for(group_id, PARTITIONS) == HOME
     ]
-    some_names = named[: 3 * FORGOTTEN_AT_ONCE]
+    some_names = all_names[: 3 * FORGOTTEN_AT_ONCE]
 
     def knowing(group_bench: GroupBench) -> int:
         groups = [group_bench.groups.find(group_id) for group_id in some_names]
@@ -464,9 +466,9 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
         await group_bench.share("a", LEFT_EPOCH, group_id=some_names[-1])
         await group_bench.pass_ms(1)
         assert knowing(group_bench) == len(some_names)
-        written = len(group_bench.log.batches)
+        batch_count_before = len(group_bench.log.batches)
         group_bench.groups.topics_deleted({"orders": ORDERS})
-        assert len(group_bench.log.batches) == written + 1
+        assert len(group_bench.log.batches) == batch_count_before + 1
         assert knowing(group_bench) == len(some_names) - FORGOTTEN_AT_ONCE
         if moves:
             group_bench.unload()
@@ -474,7 +476,7 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
             assert await group_bench.groups.delete(some_names[-1]) is None
         await group_bench.pass_ms(1)
         if moves:
-            assert len(group_bench.log.batches) == written + 1
+            assert len(group_bench.log.batches) == batch_count_before + 1
         else:
             assert knowing(group_bench) == 0
             assert isinstance(group_bench.groups.find(some_names[-1]), Rejection)

@@ -306,12 +306,12 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     group_bench: GroupBench,
 ) -> None:
     enlarge_assignments(group_bench)
-    first_reply, second = (
+    first_reply, second_reply = (
         group_bench.later(send_heartbeat(group_bench, "a")),
         group_bench.later(send_heartbeat(group_bench, "b")),
     )
     assert isinstance(await first_reply, StreamsReply)
-    assert isinstance(await second, StreamsReply)
+    assert isinstance(await second_reply, StreamsReply)
     group = group_of(group_bench)
     assert set(group.members) == {"a", "b"}
     assert {len(group.target[name].active) for name in ("a", "b")} == {1_500}

@@ -163,16 +163,16 @@ async def test_answers_wait_for_replicas_also_of_what_was_written_before(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write(3))
+    write_future = await share_bench.begun(share_bench.write(3))
     read = await share_bench.begun(share_bench.read())
     refusal_answer = await share_bench.begun(
         share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=-1))
     )
-    assert not written.done()
+    assert not write_future.done()
     assert not read.done()
     assert not refusal_answer.done()
     share_bench.log.release()
-    assert await written == ShareStateError(key=KEY)
+    assert await write_future == ShareStateError(key=KEY)
     state = await read
     assert isinstance(state, ShareState)
     assert state.batches == (StateBatch(3, 3, 2, 1),)
@@ -195,9 +195,9 @@ async def test_replicas_that_do_not_follow_are_a_timeout(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write())
+    write_future = await share_bench.begun(share_bench.write())
     share_bench.log.release(E.request_timed_out)
-    answer = await written
+    answer = await write_future
     assert answer.error is E.coordinator_not_available
     assert answer.message == (
         "Unable to write share group state: "
@@ -212,10 +212,10 @@ async def test_a_coordinator_that_moved_meanwhile_answers_for_nothing(
 ) -> None:
     await share_bench.initialize()
     share_bench.log.is_held = True
-    written = await share_bench.begun(share_bench.write())
+    write_future = await share_bench.begun(share_bench.write())
     share_bench.coordinator.unload(HOME)
     share_bench.log.release()
-    answer = await written
+    answer = await write_future
     assert (answer.error, answer.message) == (
         E.not_coordinator,
         f"Unable to write share group state: {NOT_IT}",

@@ -103,9 +103,9 @@ async def at_epoch(
     assert loaded is not None
     fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
-    owned.entries[TID] = txn
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
+    owned_partition.entries[TID] = txn
     return identity(pid, epoch)
 
 
@@ -262,21 +262,21 @@ async def test_version_1_retries_succeed_without_a_record() -> None:
     assert await coordinator_bench.end(session, version=TV_1) == session
     assert error_of(await coordinator_bench.end(session, version=TV_1)) is CONCURRENT
     await coordinator_bench.settle()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     assert await coordinator_bench.end(session, version=TV_1) == session
     assert (
         error_of(await coordinator_bench.end(session, version=TV_1, committed=False))
         is INVALID_STATE
     )
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
     assert error_of(await coordinator_bench.end(session, version=TV_2)) is INVALID_STATE
 
 
 async def test_adding_what_is_there_writes_nothing() -> None:
     coordinator_bench, session = await ongoing()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 async def test_a_transaction_without_partitions_completes_by_itself() -> None:
@@ -443,11 +443,11 @@ async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_
     session = await coordinator_bench.ready()
     coordinator_bench.append_errors.append(error)
     assert error_of(await coordinator_bench.add(session, FOO_0)) != 0
-    late = [
+    late_states = [
         transition.state
         for transition in coordinator_bench.service.withdrawn_transitions().values()
     ]
-    assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
+    assert late_states == ([TransactionState.ONGOING] if is_in_the_log else [])
     assert error_of(await coordinator_bench.add(session, FOO_0)) == 0
     assert coordinator_bench.service.withdrawn_transitions() == {}
 
@@ -777,9 +777,9 @@ async def test_what_was_lived_through_is_what_is_loaded() -> None:
     session = await coordinator_bench.ready()
     for round_ in range(6):
         await coordinator_bench.add(session, FOO_0, FOO_1)
-        ended = await coordinator_bench.end(session, committed=round_ % 2 == 0)
-        assert isinstance(ended, ProducerIdAndEpoch)
-        session = ended
+        end_answer = await coordinator_bench.end(session, committed=round_ % 2 == 0)
+        assert isinstance(end_answer, ProducerIdAndEpoch)
+        session = end_answer
         await coordinator_bench.settle()
     live = coordinator_bench.entry()
     fields = {field_name: getattr(live, field_name) for field_name in live.__struct_fields__}
@@ -839,9 +839,9 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
     )
     await coordinator_bench.settle()
-    (sent,) = coordinator_bench.sent
-    assert sent.broker_id == BROKER
-    assert [marker.producer_id for marker in sent.command.markers] == [0, 1, 2]
+    (sent_request,) = coordinator_bench.sent
+    assert sent_request.broker_id == BROKER
+    assert [marker.producer_id for marker in sent_request.command.markers] == [0, 1, 2]
     assert {txn.state for txn in coordinator_bench.service.entries()} == {
         TransactionState.COMPLETE_COMMIT
     }
@@ -882,7 +882,9 @@ async def test_entries_are_found_by_their_id_where_they_are_coordinated() -> Non
     service = coordinator_bench.service
     assert service.entry(TID) is coordinator_bench.entry()
     assert service.entry(TransactionalId("nobody")) is None
-    assert [owned.partition for owned in service.owned_partitions()] == list(range(PARTITIONS))
+    assert [owned_partition.partition for owned_partition in service.owned_partitions()] == list(
+        range(PARTITIONS)
+    )
     service.unload(HOME, 1)
     assert service.entry(TID) is None
 
@@ -998,22 +1000,22 @@ async def test_a_scan_ends_where_its_partition_moves_away() -> None:
     coordinator_bench = await many_idle()
     coordinator_bench.service.stop()
     coordinator_bench.clock.advance(1_000_000)
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     steps = coordinator_bench.service._scans._expiries()
     assert next(steps) == 1
     coordinator_bench.service.unload(HOME, 1)
     assert list(steps) == []
     await coordinator_bench.settle()
-    assert len(coordinator_bench.log[HOME]) == written
+    assert len(coordinator_bench.log[HOME]) == length_before
 
 
 async def test_a_scan_passes_over_ids_that_are_gone_when_it_comes_to_them() -> None:
     coordinator_bench = await many_idle()
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
     steps = coordinator_bench.service._scans._timeouts()
     assert next(steps) == 1
-    del owned.entries[TransactionalId("id-1")]
+    del owned_partition.entries[TransactionalId("id-1")]
     assert list(steps) == [1, 1, 1]
 
 
@@ -1110,15 +1112,15 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
     """Five ids of one partition that expire at once; two of their tombstones fit into a batch."""
     coordinator_bench = CoordinatorBench(settings=SETTINGS, rules=rules)
     await coordinator_bench.ready()
-    owned = coordinator_bench.service._ownership.find(TID)
-    assert not isinstance(owned, Rejection)
+    owned_partition = coordinator_bench.service._ownership.find(TID)
+    assert not isinstance(owned_partition, Rejection)
     template = coordinator_bench.entry()
     fields = {
         field_name: getattr(template, field_name) for field_name in template.__struct_fields__
     }
     for id_number in range(4):
         transactional_id = TransactionalId(f"id-{id_number}")
-        owned.entries[transactional_id] = TxnMetadata(
+        owned_partition.entries[transactional_id] = TxnMetadata(
             **{**fields, "transactional_id": transactional_id}
         )
     coordinator_bench.batch_bytes_max = 100
@@ -1128,11 +1130,11 @@ async def many_idle(rules: Rules = LATEST_RULES) -> CoordinatorBench:
 async def test_tombstones_of_one_partition_share_a_batch_as_long_as_the_topic_takes_it() -> None:
     """A real 4.3.1 cuts by the topic's max.message.bytes, not by the broker's (KAFKA-13099)."""
     coordinator_bench = await many_idle()
-    written = len(coordinator_bench.log[HOME])
+    length_before = len(coordinator_bench.log[HOME])
     coordinator_bench.clock.advance(1_000_000)
     await coordinator_bench.settle()
     assert coordinator_bench.service.entries() == ()
-    assert len(coordinator_bench.log[HOME]) - written == 3
+    assert len(coordinator_bench.log[HOME]) - length_before == 3
 
 
 @pytest.mark.usefixtures("all_levels")

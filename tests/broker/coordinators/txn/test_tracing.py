@@ -112,7 +112,7 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
     tracing.trace_load(tracer, loaded)
     entries = last_event(tracer)[1]["entries"]
     assert isinstance(entries, list)
-    assert [told["d"]["state"] for told in entries] == [PREPARED.state.wire_name]
+    assert [event["d"]["state"] for event in entries] == [PREPARED.state.wire_name]
     tracing.trace_unload(tracer, NODE, 10, None)
     assert last_event(tracer)[1] == {"tp": "__transaction_state-10"}
     tracing.trace_unload(tracer, NODE, 10, 4)
@@ -120,16 +120,16 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
 
 
 def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
-    owed = debt()
-    both, rule = (FOO_0, FOO_1), owed.epoch_rule
+    marker_debt = debt()
+    both_partitions, rule = (FOO_0, FOO_1), marker_debt.epoch_rule
     sent_event = tracing.marker(
-        tracer, "marker.sent", NODE, owed, both, broker_id=BrokerId(2), rule=rule
+        tracer, "marker.sent", NODE, marker_debt, both_partitions, broker_id=BrokerId(2), rule=rule
     )
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
     assert sent_event == events[-1].i
     assert last_event(tracer)[1]["target"] == "broker/2"
     assert last_event(tracer)[1]["rule"] == "sent.epoch-v2"
-    tracing.marker(tracer, "marker.owed", NODE, owed, (FOO_0,), rule=rule)
+    tracing.marker(tracer, "marker.owed", NODE, marker_debt, (FOO_0,), rule=rule)
     assert "target" not in last_event(tracer)[1]
-    assert tracing.marker(tracer, "marker.owed", NODE, owed, (), rule=rule) == -1
+    assert tracing.marker(tracer, "marker.owed", NODE, marker_debt, (), rule=rule) == -1

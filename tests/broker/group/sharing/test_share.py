@@ -109,8 +109,8 @@ def test_members_share_where_they_are_many() -> None:
     driver.beat_ok("a", 0, "t")
     driver.complete_initialization()
     driver.beat_ok("a", 2)
-    second = driver.beat_ok("b", 0, "t")
-    assert (second.member_epoch, assignment(second)) == (4, ((T, 0),))
+    second_reply = driver.beat_ok("b", 0, "t")
+    assert (second_reply.member_epoch, assignment(second_reply)) == (4, ((T, 0),))
     assert driver.beat_ok("a", 3).member_epoch == 4
     assert driver.beat_ok("a", 4).assignment is None
     assert driver.beat_ok("a", 4, "t").assignment == ((T, 0),), "who names its topics is told"

@@ -136,14 +136,16 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     for present in (processes, remaining_processes, processes):
         assignment = assign_tasks(present, parts, standbys, assignment)
         assert sorted(task for tasks in assignment.values() for task in tasks.active) == every
-        where = {task: present[name] for name, tasks in assignment.items() for task in tasks.active}
+        process_by_task = {
+            task: present[name] for name, tasks in assignment.items() for task in tasks.active
+        }
         copies = [
             (present[name], task) for name, tasks in assignment.items() for task in tasks.standby
         ]
         assert len(copies) == len(set(copies)), "a process has one copy at most"
         for process, task in copies:
             assert parts[task[0]].is_stateful
-            assert where[task] != process
+            assert process_by_task[task] != process
     if not standbys:
         assert assign_tasks(processes, parts, 0, first_assignment) == first_assignment, (
             "what is even stays"

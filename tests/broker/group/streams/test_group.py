@@ -39,10 +39,10 @@ from txnsim.types import TopicPartition
 from txnsim.wire.codec import run_to_end
 
 
-def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
+def commit(member_id: str, epoch: int, *topic_partitions: str, **fields: Any) -> CommitOffsets:
     """Positions of a member; ``words-0`` is a partition."""
     positions = []
-    for task_place in places or ("words-0",):
+    for task_place in topic_partitions or ("words-0",):
         topic, _, partition_index = task_place.rpartition("-")
         positions.append(
             NewPosition(topic_partition=TopicPartition(topic, int(partition_index)), offset=1)
@@ -279,13 +279,13 @@ class Life(RuleBasedStateMachine):
         member = self.driver.group.members[member_id]
         if member.member_epoch < 0:
             return
-        owned = member.assigned.tasks
+        owned_tasks = member.assigned.tasks
         if keeps and member.pending_revocation.active:
-            owned = Tasks(active=owned.active | member.pending_revocation.tasks.active)
+            owned_tasks = Tasks(active=owned_tasks.active | member.pending_revocation.tasks.active)
         answer = self.driver.send(
             member_id,
             member.member_epoch,
-            owned=owned if says else None,
+            owned=owned_tasks if says else None,
             instance_id=member.instance_id,
         )
         if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served
@@ -304,15 +304,17 @@ class Life(RuleBasedStateMachine):
     def silent(self, data: st.DataObject) -> None:
         self.driver.fire(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._members_present())))
 
-    @rule(words=st.integers(0, 3), has_internal_topics=st.booleans())
-    def topics(self, words: int, has_internal_topics: bool) -> None:
+    @rule(partition_count=st.integers(0, 3), has_internal_topics=st.booleans())
+    def topics(self, partition_count: int, has_internal_topics: bool) -> None:
         self.offset += 1
-        named = (
-            {"words": words, "by_word": words, "counts": words}
+        partition_counts = (
+            {"words": partition_count, "by_word": partition_count, "counts": partition_count}
             if has_internal_topics
-            else {"words": words}
+            else {"words": partition_count}
         )
-        self.driver.image = counting_image(self.offset, **(named if words else {"other": 1}))
+        self.driver.image = counting_image(
+            self.offset, **(partition_counts if partition_count else {"other": 1})
+        )
 
     @rule(standbys=st.integers(0, 1))
     def configure(self, standbys: int) -> None:
@@ -346,11 +348,11 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
 def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group = two_members().group
     group_state_before = dict(vars(group))
-    later = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
+    later_group = run_to_end(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
     assert vars(group) == group_state_before
-    group.adopt(later)
+    group.adopt(later_group)
     assert group.topology is None
-    assert vars(group) == vars(later)
+    assert vars(group) == vars(later_group)
 
 
 def test_a_target_without_the_member_is_handed_over_as_it_is() -> None:

@@ -70,8 +70,8 @@ def test_the_first_member_gets_everything() -> None:
 def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     driver = StreamsDriver()
     driver.join("a")
-    second = driver.join("b")
-    assert (second.member_epoch, second.tasks) == (3, Tasks())
+    second_reply = driver.join("b")
+    assert (second_reply.member_epoch, second_reply.tasks) == (3, Tasks())
     assert driver.group.members["b"].state is StreamsMemberState.UNRELEASED_TASKS
     first_reply = driver.send_ok("a", 2)
     assert first_reply.member_epoch == 2
@@ -172,7 +172,7 @@ def test_a_topology_that_can_t_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owned", "reason"),
+    ("owned_tasks", "reason"),
     [
         (
             Tasks(active=tasks("9_0")),
@@ -188,10 +188,10 @@ def test_a_topology_that_can_t_be_is_refused() -> None:
         ),
     ],
 )
-def test_tasks_that_can_t_be_are_refused(owned: Tasks, reason: str) -> None:
+def test_tasks_that_can_t_be_are_refused(owned_tasks: Tasks, reason: str) -> None:
     driver = StreamsDriver()
     driver.join("a")
-    assert heartbeat_rejection(driver, "a", 2, owned=owned).reason == reason
+    assert heartbeat_rejection(driver, "a", 2, owned=owned_tasks).reason == reason
 
 
 # Delays
@@ -467,9 +467,9 @@ def test_reported_offsets_are_kept() -> None:
     assert (task_offsets.offsets, task_offsets.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
     driver.send_ok("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
-    twice = ((("1", 0), 5), (("1", 0), 5))
+    repeated_offsets = ((("1", 0), 5), (("1", 0), 5))
     for field in ("task_offsets", "task_end_offsets"):
-        assert heartbeat_rejection(driver, "a", 2, **{field: twice}).reason == (
+        assert heartbeat_rejection(driver, "a", 2, **{field: repeated_offsets}).reason == (
             "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
         )
     driver.join("b")
@@ -486,10 +486,10 @@ def test_endpoints_tell_what_they_serve() -> None:
         (("h", 1), (("words", (0, 1)), ("by-word", (0, 1))))
     ]
     assert driver.send_ok("a", 2).endpoints is None, "what it knows is what the group knows"
-    second = driver.join("b", endpoint=("g", 2))
-    assert second.endpoints_epoch == 1
-    assert second.endpoints is not None
-    assert [endpoint.endpoint for endpoint in second.endpoints] == [("h", 1), ("g", 2)]
+    second_reply = driver.join("b", endpoint=("g", 2))
+    assert second_reply.endpoints_epoch == 1
+    assert second_reply.endpoints is not None
+    assert [endpoint.endpoint for endpoint in second_reply.endpoints] == [("h", 1), ("g", 2)]
     assert driver.send_ok("b", 3, endpoints_epoch=1).endpoints is None
     moved = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
     assert moved.endpoints_epoch == 2

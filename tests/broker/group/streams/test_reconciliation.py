@@ -28,10 +28,13 @@ def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsGroup
 
 
 def goal(
-    target: Tasks, *other_members: StreamsGroupMember, epoch: int = 6, owned: Tasks | None = None
+    target: Tasks,
+    *other_members: StreamsGroupMember,
+    epoch: int = 6,
+    owned_tasks: Tasks | None = None,
 ) -> TaskTarget:
     return TaskTarget(
-        assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(other_members)
+        assignment_epoch=epoch, tasks=target, owned=owned_tasks, holders=holders_of(other_members)
     )
 
 
@@ -74,9 +77,9 @@ def test_lost_tasks_are_given_up_first() -> None:
     assert revoking.assigned == held_tasks({"0_0": 2})
     assert revoking.pending_revocation == held_tasks({"0_1": 3})
     assert step(revoking, new_goal) is revoking, "it has said nothing"
-    still = goal(new_goal.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
+    still = goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0", "0_1")))
     assert step(revoking, still) is revoking
-    stepped_member = step(revoking, goal(new_goal.tasks, owned=Tasks(active=tasks("0_0"))))
+    stepped_member = step(revoking, goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0"))))
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
     assert stepped_member.assigned == held_tasks({"0_0": 2, "0_2": 6})
     assert stepped_member.pending_revocation.is_empty
@@ -88,7 +91,9 @@ def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
         assigned=held_tasks({"0_0": 2}),
         pending_revocation=held_tasks({"0_1": 3}),
     )
-    stepped_member = step(old_member, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
+    stepped_member = step(
+        old_member, goal(Tasks(), epoch=9, owned_tasks=Tasks(active=tasks("0_0")))
+    )
     assert (stepped_member.state, stepped_member.member_epoch) == (
         StreamsMemberState.UNREVOKED_TASKS,
         6,
@@ -98,7 +103,7 @@ def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
 
 def test_what_the_member_no_longer_reports_is_given_up_already() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2}))
-    stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned_tasks=Tasks()))
     assert (stepped_member.state, stepped_member.assigned) == (
         StreamsMemberState.STABLE,
         held_tasks({"0_1": 6}),
@@ -192,8 +197,10 @@ def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     revoking = step(old_member, goal(target, old_member))
     assert revoking.state is StreamsMemberState.UNREVOKED_TASKS
     assert revoking.assigned == held_tasks(standby=("0_0",))
-    owned = Tasks(standby=tasks("0_0"))
-    assert step(revoking, goal(target, revoking, owned=owned)).assigned == held_tasks({"0_0": 6})
+    owned_tasks = Tasks(standby=tasks("0_0"))
+    assert step(revoking, goal(target, revoking, owned_tasks=owned_tasks)).assigned == held_tasks(
+        {"0_0": 6}
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +221,7 @@ def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
     assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
     assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
-    waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned=Tasks())))
+    waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned_tasks=Tasks())))
     assert (waiting_member.state, waiting_member.member_epoch) == (
         StreamsMemberState.UNRELEASED_TASKS,
         6,
@@ -228,18 +235,20 @@ def test_copies_are_given_up_too() -> None:
     old_member = member(assigned=held_tasks(standby=("0_0",), warmup=("0_1",)))
     stepped_member = step(old_member, goal(Tasks()))
     assert stepped_member.pending_revocation == held_tasks(standby=("0_0",), warmup=("0_1",))
-    for owned in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
-        assert step(stepped_member, goal(Tasks(), owned=owned)) is stepped_member
-    assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is StreamsMemberState.STABLE
+    for owned_tasks in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
+        assert step(stepped_member, goal(Tasks(), owned_tasks=owned_tasks)) is stepped_member
+    assert (
+        step(stepped_member, goal(Tasks(), owned_tasks=Tasks())).state is StreamsMemberState.STABLE
+    )
 
 
 def test_a_state_of_a_later_release_starts_again() -> None:
     old_member = member(state=StreamsMemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
-    for owned in (None, Tasks(active=tasks("0_0"))):
-        refused = reconcile(old_member, goal(Tasks(), owned=owned))
+    for owned_tasks in (None, Tasks(active=tasks("0_0"))):
+        refused = reconcile(old_member, goal(Tasks(), owned_tasks=owned_tasks))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.fenced_member_epoch
-    stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned=Tasks()))
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned_tasks=Tasks()))
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
 
 

@@ -312,11 +312,11 @@ def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:
     async def arrival(env: VirtualEnvironment, *, busy: bool) -> float:
         await env.loop.create_server(Recorder, "localhost", 1)
         transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
-        second, _ = await env.loop.create_connection(Recorder, "localhost", 1)
+        second_transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
         if busy:
             transport.write(b"x")
         sent_at_s = env.loop.time()
-        second.write(b"y")
+        second_transport.write(b"y")
         server = env.net.connections[1].server.get_protocol()
         assert isinstance(server, Recorder)
         await settle()
@@ -368,8 +368,8 @@ async def test_a_busy_address_is_refused_until_its_server_closes(env: VirtualEnv
 async def test_free_ports_differ_from_those_taken(env: VirtualEnvironment) -> None:
     first_server = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
     await env.loop.create_server(asyncio.Protocol, "localhost", first_server.address[1] + 1)
-    second = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
-    assert second.address[1] == first_server.address[1] + 2
+    second_server = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
+    assert second_server.address[1] == first_server.address[1] + 2
 
 
 @within(run_virtual, seed=1)

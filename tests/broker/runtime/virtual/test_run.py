@@ -130,10 +130,10 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 
 def test_a_cause_that_another_run_has_left_in_the_context_is_none_of_this_one() -> None:
-    alone = run_virtual(echo_and_peers, seed=5)
+    lone_result = run_virtual(echo_and_peers, seed=5)
     other_tracer = Tracer(lambda: 0, level=TraceLevel.FULL)
     other_tracer.caused_by(other_tracer.emit("note", "x"))
-    assert run_virtual(echo_and_peers, seed=5) == alone
+    assert run_virtual(echo_and_peers, seed=5) == lone_result
 
 
 SCRIPT = """
@@ -243,7 +243,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
 
 def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     """Time, timers and chance are each thread's own; the run is as it is alone."""
-    alone = run_virtual(echo_and_peers, seed=5)
+    lone_result = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
     real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
 
@@ -269,7 +269,7 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
 
     started = time.time()
     try:
-        assert run_virtual(main, seed=5) == alone
+        assert run_virtual(main, seed=5) == lone_result
     finally:
         stop.set()
         thread.join()
@@ -278,7 +278,7 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     assert all(
         started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
     )
-    assert len({drawn for *_, drawn in real_readings}) == len(real_readings)
+    assert len({drawn_number for *_, drawn_number in real_readings}) == len(real_readings)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:
@@ -308,21 +308,21 @@ def test_a_failed_callback_fails_the_run() -> None:
 
 
 def test_background_tasks_are_ended_with_the_run() -> None:
-    ended = []
+    ended_tasks = []
 
     async def for_ever() -> None:
         try:
             for _ in itertools.count():
                 await asyncio.sleep(1)
         finally:
-            ended.append(True)
+            ended_tasks.append(True)
 
     async def main(env: VirtualEnvironment) -> None:
         env.tasks.spawn(for_ever(), name="for ever")
         await asyncio.sleep(10)
 
     run_virtual(main, seed=1)
-    assert ended == [True]
+    assert ended_tasks == [True]
 
 
 def test_the_trace_is_strict_whole_and_may_be_off() -> None:
@@ -625,8 +625,8 @@ def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
 
 
 def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None:
-    first_answers, second = program(hash_seed="1"), program(hash_seed="random")
-    assert first_answers == second
+    first_answers, second_answers = program(hash_seed="1"), program(hash_seed="random")
+    assert first_answers == second_answers
     assert first_answers[0] == ["an argument", "--more"]
     assert first_answers[3:] == [[], []]
 

@@ -53,8 +53,8 @@ def test_a_contradiction_is_remembered_over_moves_and_gone_with_its_topic() -> N
         async def found() -> list[tuple[str, int]]:
             await book.read_on(cluster.sim, None)
             return [
-                (str(wrong.partition), wrong.offset)
-                for wrong in book.wrong_data(cluster.sim.metadata.image)
+                (str(wrong_data.partition), wrong_data.offset)
+                for wrong_data in book.wrong_data(cluster.sim.metadata.image)
             ]
 
         async with cluster.client() as app:
@@ -81,8 +81,8 @@ def test_long_histories_keep_their_newest_part(monkeypatch: pytest.MonkeyPatch) 
             await commit(app, "a", times=12)
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
-            kept = [log for log in book._logs.values() if log.markers]
-            assert [len(markers) for log in kept for markers in log.markers.values()] == [5]
+            kept_logs = [log for log in book._logs.values() if log.markers]
+            assert [len(markers) for log in kept_logs for markers in log.markers.values()] == [5]
 
     monkeypatch.setattr(_decision_book, "KEPT_MAX", 5)
     monkeypatch.setattr(_decision_book, "RECORDS_KEPT_MAX", 15)

@@ -72,16 +72,19 @@ def by_definition(lines: Lines) -> set[str]:
 
 
 def _names_two_records(lines: Lines) -> bool:
-    writes = [wrote for _, wrote in every(lines, Wrote) if wrote.outcome is not FAILED]
+    writes = [write for _, write in every(lines, Wrote) if write.outcome is not FAILED]
     return any(
-        wrote.place == other.place
-        and wrote.value == other.value is not None
+        write.place == other_write.place
+        and write.value == other_write.value is not None
         and (
-            wrote.transaction != other.transaction
-            or (NOT_TOLD not in (wrote.offset, other.offset) and wrote.offset != other.offset)
+            write.transaction != other_write.transaction
+            or (
+                NOT_TOLD not in (write.offset, other_write.offset)
+                and write.offset != other_write.offset
+            )
         )
-        for wrote in writes
-        for other in writes
+        for write in writes
+        for other_write in writes
     )
 
 

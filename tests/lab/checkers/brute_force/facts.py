@@ -56,8 +56,8 @@ def every(lines: Lines, observation_class: type[SeenT]) -> list[tuple[int, SeenT
 
 def labels(lines: Lines) -> list[str]:
     """Every transaction that is named."""
-    named = [getattr(observation, "transaction", None) for observation in lines]
-    return sorted({label for label in named if label is not None})
+    named_labels = [getattr(observation, "transaction", None) for observation in lines]
+    return sorted({label for label in named_labels if label is not None})
 
 
 def owner(lines: Lines, label: str | None) -> str | None:
@@ -131,19 +131,19 @@ def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | N
     if record_value is None:
         return []
     tried = [
-        wrote
-        for _, wrote in every(lines, Wrote)
-        if wrote.place == topic_partition and wrote.value == record_value
+        write
+        for _, write in every(lines, Wrote)
+        if write.place == topic_partition and write.value == record_value
     ]
-    return [wrote for wrote in tried if wrote.outcome is not FAILED] or tried
+    return [write for write in tried if write.outcome is not FAILED] or tried
 
 
-def offsets_given(lines: Lines, wrote: Wrote) -> list[int]:
+def offsets_given(lines: Lines, write: Wrote) -> list[int]:
     """Where readers have found a record."""
     return [
         record.offset
         for _, topic_partition, record in given_records(lines)
-        if topic_partition == wrote.place and record.value == wrote.value
+        if topic_partition == write.place and record.value == write.value
     ]
 
 

@@ -53,13 +53,13 @@ def refused_producer(lines: Lines) -> bool:
             if answer.error in REFUSED and not isinstance(answer, Ended)
         ]
         for index, answer in refused[:1]:
-            later = [
+            later_observations = [
                 observation
                 for number, observation in _in_the_name_of(lines, label)
                 if number > index
             ]
             if (
-                all(observation.outcome is FAILED for observation in later)
+                all(observation.outcome is FAILED for observation in later_observations)
                 and _has_added(lines, label, answer)
                 and _is_young(lines, label, index, told_by=(Initialised,))
                 and _kept_the_rules(lines, label, index)
@@ -110,9 +110,9 @@ def _is_young(
 
 def _took_part(lines: Lines, label: str, index: int) -> bool:
     """Whether an addition was acknowledged; where there is none, anything."""
-    earlier = [answer for number, answer in _answers(lines, label) if number < index]
-    added = [answer for answer in earlier if isinstance(answer, Added)]
-    return any(answer.outcome is OK for answer in added or earlier)
+    earlier_answers = [answer for number, answer in _answers(lines, label) if number < index]
+    added = [answer for answer in earlier_answers if isinstance(answer, Added)]
+    return any(answer.outcome is OK for answer in added or earlier_answers)
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
@@ -205,10 +205,10 @@ def _is_interrupted(lines: Lines, label: str, index: int) -> bool:
                 return True
             if init.outcome is UNKNOWN and number < index:
                 return True
-    own = _producer_ids(lines, label)
+    own_ids = _producer_ids(lines, label)
     return any(
         abort.outcome is not FAILED
-        and abort.producer_id in own
+        and abort.producer_id in own_ids
         and (number < index or _is_under_way(lines, number, index))
         for number, abort in every(lines, Aborted)
     )
@@ -225,14 +225,16 @@ def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
         for number, init in _initialisations(lines, label)
         if init.outcome is OK and number < index and number not in overtaken
     ]
-    for number, begun in every(lines, Began):
-        if begun.transactional_id != owner(lines, label):
+    for number, begin in every(lines, Began):
+        if begin.transactional_id != owner(lines, label):
             continue
         if not max(granted, default=-1) < number < _began(lines, label):
             continue
         if not any(
-            end.transaction == begun.transaction and end.outcome is OK and number < ended < index
-            for ended, end in every(lines, Ended)
+            end.transaction == begin.transaction
+            and end.outcome is OK
+            and number < end_index < index
+            for end_index, end in every(lines, Ended)
         ):
             return False
     return True
@@ -245,14 +247,14 @@ def _in_the_name_of(lines: Lines, label: str) -> Iterable[tuple[int, Initialised
     """What was asked in the name of the transactional id: by its transactions, and with the
     producer ids that it has had.
     """
-    own = _producer_ids(lines, label)
+    own_ids = _producer_ids(lines, label)
     for index, observation in enumerate(lines):
         if isinstance(observation, Initialised):
             if observation.transactional_id == owner(lines, label):
                 yield index, observation
         elif isinstance(observation, Answer):
             is_own = owner(lines, observation.transaction) == owner(lines, label)
-            if is_own or observation.producer_id in own:
+            if is_own or observation.producer_id in own_ids:
                 yield index, observation
 
 
@@ -289,11 +291,11 @@ def _is_higher(answer: Answer, may_have: set[tuple[int, int]]) -> bool:
 
 def _identities_after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """The identities that a producer may have after an acknowledged request."""
-    sent = answer.producer_epoch
+    sent_epoch = answer.producer_epoch
     identities_left = {
         (producer_id, epoch)
         for producer_id, epoch in may_have
-        if producer_id != answer.producer_id or sent is None or epoch >= sent
+        if producer_id != answer.producer_id or sent_epoch is None or epoch >= sent_epoch
     }
     if not isinstance(answer, Ended) or not identities_left:
         return identities_left

@@ -110,13 +110,13 @@ def _in_order(lines: Iterable[Seen]) -> list[Seen]:
     """As the page on histories asks for it: by the time of the answers; and a client asks after its
     last answer.
     """
-    answered: dict[str, int] = {}
+    last_answer_ms: dict[str, int] = {}
     lines_in_order = []
     for line in sorted(lines, key=lambda line: line.at_ms):
         if line.asked_ms is not None:
-            asked_ms = max(min(line.asked_ms, line.at_ms), answered.get(line.who, 0))
+            asked_ms = max(min(line.asked_ms, line.at_ms), last_answer_ms.get(line.who, 0))
             line = replace(line, asked_ms=asked_ms)
-        answered[line.who] = line.at_ms
+        last_answer_ms[line.who] = line.at_ms
         lines_in_order.append(line)
     return lines_in_order
 
@@ -262,7 +262,7 @@ class _Drawing:
         offset = len(log) if self._chance(0.9) else self._choose(-1, 0, 1, len(log) + 1)
         if outcome.get("outcome") is not Outcome.FAILED:
             log.append(Record(offset=len(log), value=record_value, key=key))
-        wrote = Wrote(
+        write = Wrote(
             **self._when(self._client_name(owner)),
             topic=topic_partition.topic,
             partition=topic_partition.partition,
@@ -276,8 +276,8 @@ class _Drawing:
             **self._identity(owner),
             sequence=self._choose(None, len(log), self._choose(0, 1, 2, 3)),
         )
-        self._known.append(wrote)
-        return wrote
+        self._known.append(write)
+        return write
 
     def _inputs(self) -> tuple[Position, ...]:
         if not self._chance(0.2):
@@ -502,15 +502,15 @@ def _altered_example(random: Random) -> list[Seen]:
         if not lines:
             break
         line_index = random.randrange(len(lines))
-        how = random.random()
-        if how < 0.15:
+        chance = random.random()
+        if chance < 0.15:
             del lines[line_index]
-        elif how < 0.4:
+        elif chance < 0.4:
             lines.append(random.choice(_read_example(random.choice(neighbours))))
-        elif how < 0.5:
+        elif chance < 0.5:
             later_ms = random.choice((1, 10_000, 70_000, 1_300_000))
             lines.append(replace(lines[line_index], at_ms=lines[-1].at_ms + later_ms))
-        elif how < 0.6:
+        elif chance < 0.6:
             lines[line_index] = replace(lines[line_index], at_ms=random.choice(lines).at_ms + 1)
         else:
             lines[line_index] = _with_another_field(random, lines[line_index], random.choice(lines))

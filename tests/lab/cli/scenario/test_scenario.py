@@ -183,8 +183,8 @@ def test_a_matrix_shows_progress_and_the_grid_only(
 
 def test_traces_and_histories_are_written_one_file_per_run(tellings: Told, tmp_path: Path) -> None:
     traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
-    where = ["--trace", str(traces), "--history", str(histories)]
-    assert main([*Z01, "--mode", "V-", "--armed", *where, "--quiet"]) == 0
+    output_options = ["--trace", str(traces), "--history", str(histories)]
+    assert main([*Z01, "--mode", "V-", "--armed", *output_options, "--quiet"]) == 0
     assert {path.name: path.read_text("utf-8") for path in traces.iterdir()} == {
         "late-produce-after-abort.V-.armed.jsonl": "V- armed\n"
     }
@@ -250,8 +250,8 @@ def test_a_matrix_runs_the_scenarios_that_have_the_mode(
     scenario_before = small(
         [{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}}
     )
-    both = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
-    monkeypatch.setattr(scenario_module, "scenarios", lambda: both)
+    scenario_by_path = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
+    monkeypatch.setattr(scenario_module, "scenarios", lambda: scenario_by_path)
     assert main(["scenario", "matrix", "--mode", "TV2"]) == 0
     assert len(tellings) == 3
     assert main(["scenario", "matrix"]) == 0
@@ -310,11 +310,11 @@ def test_what_is_shown_is_yaml_to_begin_with(
 def test_every_file_is_checked_also_behind_a_wrong_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("name: x\n")
-    assert main(["scenario", "check", str(wrong), "z01"]) == 2
+    wrong_file = tmp_path / "wrong.yaml"
+    wrong_file.write_text("name: x\n")
+    assert main(["scenario", "check", str(wrong_file), "z01"]) == 2
     captured = capsys.readouterr()
-    assert f"{wrong}:1: goal: is missing" in captured.err
+    assert f"{wrong_file}:1: goal: is missing" in captured.err
     assert captured.out.endswith("late-produce-after-abort is sound, 12 runs\n")
     assert main(["scenario", "check", "z01", "--json"]) == 0
     (checked_file,) = json.loads(capsys.readouterr().out)
@@ -355,7 +355,7 @@ def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "expected_text"),
     [
         (("new", "mine"), "mine.yaml"),
         (("run", "z05", "--trace", "out"), "out/late-commit-tears"),
@@ -364,7 +364,7 @@ def test_help_says_what_the_exit_status_means(capsys: pytest.CaptureFixture[str]
 )
 def test_a_full_disk_is_named_and_nothing_is_left(
     arguments: tuple[str, ...],
-    named: str,
+    expected_text: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -373,7 +373,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(
     with little_room():
         assert main(["scenario", *arguments]) in (1, 2)
     complaint = capsys.readouterr().err
-    assert f"txnsim: {named}" in complaint
+    assert f"txnsim: {expected_text}" in complaint
     assert "File too large" in complaint
     assert "make room, or name another place, and run the command again" in complaint
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -412,11 +412,11 @@ def test_a_story_is_told_on_both_sides_and_cleaned_up(
 @pytest.mark.slow
 def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) -> None:
     """The story waits for a timeout when it is interrupted, with a transaction open."""
-    words = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
+    arguments = ["scenario", "run", "z23", "--mode", "TV2+/before", "--armed", "--yes", "--json"]
     was = signal(SIGINT, default_int_handler)  # a shell in the background hands on that it ignores
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "txnsim", *words, "--on", kafka.bootstrap],
+            [sys.executable, "-m", "txnsim", *arguments, "--on", kafka.bootstrap],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -434,8 +434,8 @@ def test_ctrl_c_ends_what_is_open_and_deletes_the_topics(kafka: SimulatedKafka) 
         ("it was broken off", [])
     ]
     # The commit that the story had held is let go when it ends.
-    ended = ("Empty", "CompleteAbort", "CompleteCommit")
-    kafka.transactions.wait_for_state(f"{prefix}app", *ended, timeout_ms=1)
+    end_states = ("Empty", "CompleteAbort", "CompleteCommit")
+    kafka.transactions.wait_for_state(f"{prefix}app", *end_states, timeout_ms=1)
     topics = kafka.cluster.metadata.image.topics
     assert [topic_name for topic_name in topics if topic_name.startswith(prefix)] == []
 
@@ -451,10 +451,10 @@ def test_what_is_left_is_told_with_its_command_and_is_no_success(
         assert run(undeletable, *args, "--json") == 1
         as_json, output = capfd.readouterr()
         prefix = err.splitlines()[0].split()[-1]
-        where = f"--bootstrap-server {undeletable.bootstrap}"
+        server_option = f"--bootstrap-server {undeletable.bootstrap}"
     assert f"could not be cleaned: topic {prefix}t: " in out
     assert "TOPIC_DELETION_DISABLED" in out
-    assert f"\n   kafka-topics.sh {where} --delete --topic {prefix}t\n" in out
+    assert f"\n   kafka-topics.sh {server_option} --delete --topic {prefix}t\n" in out
     assert "1 of 1 runs on real brokers agree with the simulator" in out
     (cell,) = json.loads(as_json)
     (leftover,) = cell["left"]
@@ -485,8 +485,8 @@ def test_a_story_whose_topics_are_refused_is_no_success(
 def test_what_can_not_be_told_there_says_which_step_it_was(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
-    assert run(kafka, *words, "--json") == 2
+    arguments = ("commit-without-a-leader", "--mode", "TV2/4.3", "--yes")
+    assert run(kafka, *arguments, "--json") == 2
     out, err = capfd.readouterr()
     cells = json.loads(out)
     assert [cell["why_not"] for cell in cells] == [
@@ -498,7 +498,7 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
         f"txnsim: nothing was played on {kafka.bootstrap}: step 1: it moves a leader of "
         "__transaction_state. Name a run of the story that fits with --mode"
     ) in err
-    assert run(kafka, *words) == 2
+    assert run(kafka, *arguments) == 2
     assert "agree" not in capfd.readouterr().out
 
 
@@ -535,9 +535,9 @@ def test_modes_that_the_cluster_is_not_are_left_out(
 def test_brokers_in_trouble_are_not_accused_but_asked_again(
     strikes: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    trouble = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
+    error_action = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
     kafka.faults.arm(
-        id="busy", point="client.request", api="Produce", limit=strikes, action=trouble
+        id="busy", point="client.request", api="Produce", limit=strikes, action=error_action
     )
     try:
         run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--json")
@@ -552,7 +552,7 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("where", "complaint"),
+    ("address", "complaint"),
     [
         ("127.0.0.1:1", "say --yes"),
         ("apache-4.3.1,127.0.0.1:1", "expected releases such as apache-4.4.0, or HOST:PORT"),
@@ -561,9 +561,9 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
     ],
 )
 def test_a_place_that_is_none_is_refused(
-    where: str, complaint: str, capfd: pytest.CaptureFixture[str]
+    address: str, complaint: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["scenario", "run", "z01", "--on", where]) == 2
+    assert main(["scenario", "run", "z01", "--on", address]) == 2
     assert complaint in capfd.readouterr().err
 
 
@@ -584,9 +584,19 @@ def test_other_players_are_refused_where_sasl_is_wanted(
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="a" password="b";\n'
     )
-    where = ("--on", "127.0.0.1:1", "--yes", "--command-config", str(config))
-    words = ["scenario", "run", "z01", "--armed", "--mode", "V-", "--program", "true", *where]
-    assert main(words) == 2
+    target_options = ("--on", "127.0.0.1:1", "--yes", "--command-config", str(config))
+    arguments = [
+        "scenario",
+        "run",
+        "z01",
+        "--armed",
+        "--mode",
+        "V-",
+        "--program",
+        "true",
+        *target_options,
+    ]
+    assert main(arguments) == 2
     assert "only our own client can log in by SASL" in capfd.readouterr().err
 
 
@@ -648,12 +658,12 @@ def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
 
 
 def test_a_table_says_what_differs_and_why() -> None:
-    wrong = result(
+    wrong_result = result(
         run="V+",
         verdict=finding((), expected=("duplicate",)),
         cured=finding(("lost-write",), expected=()),
     )
-    lines = table_of([result(), wrong]).splitlines()
+    lines = table_of([result(), wrong_result]).splitlines()
     rows = [[cell.strip() for cell in line.split("\t")] for line in lines[:3]]
     assert rows[0] == ["Scenario", "Run", "Fault", "Player", "Verdict", "Cured"]
     assert rows[1] == ["late", "V-", "armed", "own client", "lost-write", "", "as declared"]
@@ -666,8 +676,8 @@ def test_a_table_says_what_differs_and_why() -> None:
 
 def test_progress_is_a_line_and_facts_are_all_of_it() -> None:
     assert progress_of(result()) == "late V- armed: lost-write (5 ms)"
-    odd = result(verdict=finding((), expected=("duplicate",)))
-    assert progress_of(odd) == "late V- armed: healthy, not declared (5 ms)"
+    undeclared_result = result(verdict=finding((), expected=("duplicate",)))
+    assert progress_of(undeclared_result) == "late V- armed: healthy, not declared (5 ms)"
     facts = facts_of(result())
     assert facts["as_declared"] is True
     assert facts["seed"] == 7
@@ -694,8 +704,8 @@ def test_a_new_story_is_sound_and_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["scenario", "new", "my-story"]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    for command in printed[1:]:
+    printed_lines = capsys.readouterr().out.splitlines()
+    for command in printed_lines[1:]:
         assert main([*command.split()[1:], "--json"]) == 0
     checked, ran = capsys.readouterr().out.split("\n[", 1)
     assert json.loads(checked)[0]["problems"] == []

@@ -152,9 +152,9 @@ def test_a_run_without_a_verdict_counts_as_found(
 ) -> None:
     command = ["campaign", "run", "--seeds", "0..1", "--out", str(tmp_path), "--jobs", "1"]
     assert main([*command, "--seed-limit", "1ms"]) == 2
-    printed = capsys.readouterr()
-    assert "0 with findings, 1 without a verdict" in printed.out
-    assert "proves nothing: no transaction was committed" in printed.err
+    output = capsys.readouterr()
+    assert "0 with findings, 1 without a verdict" in output.out
+    assert "proves nothing: no transaction was committed" in output.err
 
 
 @pytest.mark.parametrize(

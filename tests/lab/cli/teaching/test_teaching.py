@@ -24,8 +24,8 @@ ALL = tuple(
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     monkeypatch.chdir(tmp_path)
 
-    def play(name: str, words: str) -> tuple[int, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(words))
+    def play(name: str, typed_text: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed_text))
         status = main(["lesson", name])
         return status, capsys.readouterr().out
 
@@ -72,11 +72,11 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
 def test_the_quiz_counts_what_came_true(typed) -> None:
     quiz = lesson("quiz")
     right = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
-    places = [
+    chosen_indexes = [
         list(lesson_part.choices).index(key)
         for lesson_part, key in zip(quiz.parts, right, strict=True)
     ]
-    status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in places))
+    status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in chosen_indexes))
     assert status == 0
     assert "12 of your 12 predictions came true." in output
 
@@ -150,9 +150,9 @@ def test_no_error_of_a_broker_that_is_broken_on_purpose_is_logged(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", ["q\n", "", "\nnonsense\n9\nq\n"])
-def test_a_lesson_may_be_left(words: str, typed) -> None:
-    status, output = typed("L1", words)
+@pytest.mark.parametrize("typed_text", ["q\n", "", "\nnonsense\n9\nq\n"])
+def test_a_lesson_may_be_left(typed_text: str, typed) -> None:
+    status, output = typed("L1", typed_text)
     assert status == 1
     assert "You have left the lesson." in output
 

@@ -61,13 +61,13 @@ async def until_done(client: httpx.AsyncClient, answer: httpx.Response) -> dict[
 async def test_shipped_scenarios_are_listed_and_shown() -> None:
     async with port() as client:
         listed = (await client.get("/api/v1/scenarios")).json()
-        late = next(
+        late_scenario = next(
             listed_scenario for listed_scenario in listed if "z01" in listed_scenario["aliases"]
         )
-        assert late["runs"]["V-"] == "stuck-last-stable-offset"
+        assert late_scenario["runs"]["V-"] == "stuck-last-stable-offset"
         shown_scenario = (await client.get("/api/v1/scenarios/Z01")).json()
-        assert shown_scenario["name"] == late["name"]
-        assert shown_scenario["yaml"].startswith(f"name: {late['name']}")
+        assert shown_scenario["name"] == late_scenario["name"]
+        assert shown_scenario["yaml"].startswith(f"name: {late_scenario['name']}")
         refusal_answer = await client.get("/api/v1/scenarios/z99")
         assert (refusal_answer.status_code, "GET /api/v1/scenarios" in refusal_answer.text) == (
             404,
@@ -145,9 +145,9 @@ async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) ->
         full = await client.post(RUNS, json=run_request)
         assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
         await client.get(f"{RUNS}/{first_run['id']}?wait_ms=20000")
-        second = (await client.post(f"{RUNS}?wait_ms=20000", json=run_request)).json()
+        second_run = (await client.post(f"{RUNS}?wait_ms=20000", json=run_request)).json()
         assert (await client.get(f"{RUNS}/{first_run['id']}")).status_code == 404
-        assert (await client.get(f"{RUNS}/{second['id']}")).status_code == 200
+        assert (await client.get(f"{RUNS}/{second_run['id']}")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -320,8 +320,8 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(command) for command in commands)]
-    *stopped, ended = await asyncio.to_thread(players, messages)
-    assert isinstance(ended, RunEnded)
+    *stopped, end_message = await asyncio.to_thread(players, messages)
+    assert isinstance(end_message, RunEnded)
     assert [state.back for state in stopped if isinstance(state, RunStopped)] == [
         0,
         1,

@@ -47,8 +47,8 @@ def imported_modules(source: bytes) -> Iterator[str]:
 
 @pytest.mark.costly
 def test_a_module_that_the_site_needs_is_in_it() -> None:
-    own = {name: content for name, content in build.own_files() if name.endswith(".py")}
-    known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own}
+    own_content = {name: content for name, content in build.own_files() if name.endswith(".py")}
+    known_modules = {name[:-3].replace("/", ".").removesuffix(".__init__") for name in own_content}
     libraries = {library.name.lower().replace("-", "_") for library in build.parts().wheel} | {
         "yaml"
     }
@@ -61,7 +61,7 @@ def test_a_module_that_the_site_needs_is_in_it() -> None:
         if "/" not in unneeded_module_name
     }
     missing = set()
-    for content in own.values():
+    for content in own_content.values():
         for module in imported_modules(content):
             top_module = module.split(".")[0]
             if top_module in ("txnsim", "txnsim_lab"):

@@ -30,16 +30,16 @@ INIT = call("init-producer-id")
 
 def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
     steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
-    old = [
+    old_sequences = [
         (observation.producer_epoch, observation.sequence)
         for observation in observations_of(play_steps(steps), Wrote)
     ]
-    new = [
+    new_sequences = [
         (observation.producer_epoch, observation.sequence)
         for observation in observations_of(play_steps(steps, run="TV2"), Wrote)
     ]
-    assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
-    assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
+    assert old_sequences == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert new_sequences == [(0, 0), (0, 1), (1, 0), (2, 0)]
 
 
 @pytest.mark.slow
@@ -87,10 +87,16 @@ def test_what_is_unusual_can_be_said() -> None:
         call("produce", partition="t-1", value="e", plain=True, sequence=0),
     ]
     result = play_steps(steps)
-    wrote = {observation.value: observation for observation in observations_of(result, Wrote)}
-    assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
-    assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert wrote["e"].transaction is None
+    write_by_value = {
+        observation.value: observation for observation in observations_of(result, Wrote)
+    }
+    assert (write_by_value["a"].item, write_by_value["b"].key, write_by_value["b"].sequence) == (
+        "x",
+        "\x00\x01",
+        1,
+    )
+    assert write_by_value["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert write_by_value["e"].transaction is None
 
 
 def offsets(run: str) -> Any:
@@ -110,8 +116,12 @@ def test_positions_are_part_of_a_transaction() -> None:
     for run in ("V-", "TV2"):
         result = offsets(run)
         assert result.as_declared, result.verdict
-        (sent,) = observations_of(result, SentOffsets)
-        assert (sent.transaction, sent.group, sent.position) == ("first", "g", 7)
+        (sent_offsets,) = observations_of(result, SentOffsets)
+        assert (sent_offsets.transaction, sent_offsets.group, sent_offsets.position) == (
+            "first",
+            "g",
+            7,
+        )
         assert len(observations_of(result, Added)) == (1 if run == "V-" else 0)
 
 
@@ -136,13 +146,13 @@ def test_what_is_never_answered_has_an_unknown_outcome() -> None:
 
 
 def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
-    begun = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
-    sent = {"group": "g", "offsets": {"in-0": 10}}
+    begin_steps = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
+    offset_fields = {"group": "g", "offsets": {"in-0": 10}}
     stranger = call(
-        "commit-offsets", **sent, member_id="m", generation=1, error="ILLEGAL_GENERATION"
+        "commit-offsets", **offset_fields, member_id="m", generation=1, error="ILLEGAL_GENERATION"
     )
-    nobody = call("commit-offsets", **sent)
-    result = play_steps([*begun, stranger, nobody, call("commit")])
+    nobody = call("commit-offsets", **offset_fields)
+    result = play_steps([*begin_steps, stranger, nobody, call("commit")])
     assert result.as_declared, result.verdict
 
 
@@ -237,15 +247,15 @@ def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int,
     for run in ("V-", "TV2"):
         result = play_steps(steps, run=run, topics=topics)
         assert result.as_declared, result.verdict
-        wrote = observations_of(result, Wrote)
+        writes = observations_of(result, Wrote)
         assert [
             (observation.value, observation.partition, observation.sequence, observation.offset)
-            for observation in wrote
+            for observation in writes
         ] == [
             *(("a", 0, 0, 0), ("b", 1, 0, 0)),
             *(("c", 1, 1, 1), ("d", 1, 2, 2), ("e", 0, 1, 1)),
         ]
-        assert [observation.item for observation in wrote[:2]] == ["x", "b"]
+        assert [observation.item for observation in writes[:2]] == ["x", "b"]
 
 
 def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
@@ -259,8 +269,8 @@ def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
         call("abort"),
     ]
     topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
-    wrote = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
-    told_of = {record.value: (record.error, record.outcome) for record in wrote}
+    writes = observations_of(play_steps(steps, run="V-", topics=topics), Wrote)
+    told_of = {record.value: (record.error, record.outcome) for record in writes}
     assert told_of == {
         "a": ("", "ok"),
         "b": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "failed"),
@@ -317,8 +327,8 @@ def test_a_transaction_is_aborted_by_its_start() -> None:
         operator_step("abort", partition="t-0", start_offset=2),
     ]
     assert "stuck-last-stable-offset" not in play_steps(steps).verdict.observed
-    wrong = play_steps([*GHOST, operator_step("abort", partition="t-0", start_offset=1)])
-    assert failure(wrong) == "no transaction is open on t-0 since 1"
+    wrong_result = play_steps([*GHOST, operator_step("abort", partition="t-0", start_offset=1)])
+    assert failure(wrong_result) == "no transaction is open on t-0 since 1"
 
 
 def test_an_operator_describes_fences_and_deletes() -> None:
@@ -343,10 +353,10 @@ def test_an_operator_describes_fences_and_deletes() -> None:
     ]
     for observation_class in (Described, Listed, Producers):
         assert observations_of(result, observation_class)
-    wrong = play_steps(
+    wrong_result = play_steps(
         [call("init-producer-id"), operator_step("describe", transactional_id="app", state="Dead")]
     )
-    assert failure(wrong) == "app is Empty, expected Dead"
+    assert failure(wrong_result) == "app is Empty, expected Dead"
 
 
 def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() -> None:
@@ -364,9 +374,11 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
     for run in ("V-", "TV2+"):
         result = play_steps(steps, run=run)
         assert result.as_declared, result.verdict
-        assert [
-            (ended.who, ended.commit, ended.outcome) for ended in observations_of(result, Ended)
-        ] == [("operator", True, "ok"), ("operator", True, "ok"), ("operator", False, "failed")]
+        assert [(end.who, end.commit, end.outcome) for end in observations_of(result, Ended)] == [
+            ("operator", True, "ok"),
+            ("operator", True, "ok"),
+            ("operator", False, "failed"),
+        ]
     nobody = play_steps([operator_step("end", **end_fields, decision="commit")])
     assert failure(nobody) == "P has no identity yet"
 
@@ -392,7 +404,7 @@ def test_a_fence_without_an_answer_is_noted() -> None:
 
 def test_an_abort_may_name_each_field_of_the_identity() -> None:
     runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
-    wrong = operator_step(
+    wrong_step = operator_step(
         "abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR"
     )
     stale = operator_step(
@@ -404,7 +416,8 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
     wait_until_open = {"wait-until": {"open": "t-0"}}
     right = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
     result = play_steps(
-        [*GHOST, wrong, wait_until_open, stale, abort_of_other, wait_until_open, right], runs=runs
+        [*GHOST, wrong_step, wait_until_open, stale, abort_of_other, wait_until_open, right],
+        runs=runs,
     )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
     assert "ABORT of producer 99, epoch 0, for t-0 is answered NONE" in sentences(result)
@@ -431,13 +444,13 @@ def test_a_named_replica_tells_of_its_producers() -> None:
         operator_step("producers", partition="t-0", broker=2, open_since=[2]),
     ]
     assert not failure_of([*GHOST, lag, *looks])
-    small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
+    small_topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
     result_on_one = play_steps(
-        [operator_step("producers", partition="t-0", broker=1), elsewhere], topics=small
+        [operator_step("producers", partition="t-0", broker=1), elsewhere], topics=small_topics
     )
     assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
-    wrong = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
-    assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
+    wrong_result = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
+    assert failure(wrong_result) == "the leader shows t-0 open since [2], expected [0]"
 
 
 def test_an_operator_acts_in_the_background() -> None:
@@ -462,21 +475,21 @@ def describe(**fields: object) -> dict[str, object]:
 
 
 def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
-    begun = [
+    begin_steps = [
         call("init-producer-id"),
         describe(state="Empty", partitions=[], epoch=0, start="none"),
         call("begin"),
         call("add-partitions", partitions=["t-1", "t-0"]),
     ]
     description = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
-    result = play_steps([*begun, description, call("abort")])
+    result = play_steps([*begin_steps, description, call("abort")])
     assert result.as_declared, result.verdict
-    for wrong, because in (
+    for wrong_fields, because in (
         ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
         ({"epoch": 3}, "app is at epoch 0, expected 3"),
         ({"start": "none"}, "app is begun at a time that is known, expected none"),
     ):
-        assert failure(play_steps([*begun, describe(**wrong)])) == because
+        assert failure(play_steps([*begin_steps, describe(**wrong_fields)])) == because
 
 
 def test_an_operator_changes_features_and_deletes_groups() -> None:
@@ -501,8 +514,8 @@ def test_an_operator_changes_features_and_deletes_groups() -> None:
     story = sentences(result)
     assert "operator: feature transaction.version is at level 2, it was at 0" in story
     assert "operator: group g is deleted" in story
-    wrong = {"expect": {"group": "g", "positions": {"in-0": 7}}}
-    assert failure(play_steps([wrong])) == "the position of group g on in-0 is -1, expected 7"
+    wrong_step = {"expect": {"group": "g", "positions": {"in-0": 7}}}
+    assert failure(play_steps([wrong_step])) == "the position of group g on in-0 is -1, expected 7"
 
 
 # ``member``
@@ -548,8 +561,8 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
     assert "a: polls r1, r2" in sentences(result)
-    (sent,) = observations_of(result, SentOffsets)
-    assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
+    (sent_offsets,) = observations_of(result, SentOffsets)
+    assert (sent_offsets.who, sent_offsets.transaction, sent_offsets.position) == ("a", None, 1)
     offsets = [
         observation.positions[0].offset
         for observation in observations_of(result, PositionsRead)
@@ -580,9 +593,9 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     ]
     result = story(steps, protocol)
     assert result.as_declared, result.verdict
-    sent = observations_of(result, SentOffsets)
-    assert {(observation.who, observation.member) for observation in sent} == {("P", "a")}
-    assert sorted(observation.position for observation in sent) == [0, 1]
+    sent_positions = observations_of(result, SentOffsets)
+    assert {(observation.who, observation.member) for observation in sent_positions} == {("P", "a")}
+    assert sorted(observation.position for observation in sent_positions) == [0, 1]
 
 
 @pytest.mark.slow
@@ -591,8 +604,8 @@ def test_what_a_member_may_not_do_fails_the_story() -> None:
     assert failure(story(early)) == "a is no member now: it has to subscribe"
     unknown = [*transaction()[:2], call("commit-offsets", member="a")]
     assert failure(story([call("init-producer-id"), *unknown])) == "a has not subscribed yet"
-    wrong = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
-    assert failure(story(wrong)) == "a polls r1, expected r2"
+    wrong_steps = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
+    assert failure(story(wrong_steps)) == "a polls r1, expected r2"
     never = [call("subscribe", "a", topics="in", assigned=["in-1"])]
     assert failure(story(never)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
     dead = [JOIN, call("die", "a"), call("commit-offsets", "a")]
@@ -718,8 +731,8 @@ def test_a_group_that_never_committed_stands_nowhere() -> None:
     assert [(position.place.topic, position.offset) for position in positions_read.positions] == [
         ("in", -1)
     ]
-    wrong = play_steps([call("read-positions", "reader", **ask, positions={"in-0": 3})])
-    assert "expected" in wrong.verdict.because[0]
+    wrong_result = play_steps([call("read-positions", "reader", **ask, positions={"in-0": 3})])
+    assert "expected" in wrong_result.verdict.because[0]
 
 
 def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
@@ -786,8 +799,10 @@ def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> 
     ]
     ends = observations_of(play_steps(moved), Ended)
     assert [(end.outcome, end.error) for end in ends] == [("unknown", "NOT_COORDINATOR")]
-    late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
-    assert [observation.outcome for observation in observations_of(play_steps(late), Ended)] == [
+    late_steps = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
+    assert [
+        observation.outcome for observation in observations_of(play_steps(late_steps), Ended)
+    ] == [
         "ok",
         "failed",
     ]

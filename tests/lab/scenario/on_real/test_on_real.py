@@ -160,12 +160,12 @@ def test_what_only_a_simulator_can_do_is_named_with_its_step(
     step: dict[str, Any], reason_of_ours: str | None, reason_of_theirs: str | None
 ) -> None:
     story = small([call("begin"), step])
-    for abilities, why in (
+    for abilities, expected_reason in (
         (STARTED_ABILITIES, reason_of_ours),
         (RUNNING_ABILITIES, reason_of_theirs),
     ):
         reason = only_simulated(story, "V-", "armed", abilities=abilities)
-        assert reason == (None if why is None else f"step 2: {why}")
+        assert reason == (None if expected_reason is None else f"step 2: {expected_reason}")
 
 
 def test_a_long_time_in_which_nothing_is_due_can_pass() -> None:

@@ -159,11 +159,11 @@ async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
     ],
 )
 async def test_what_does_not_fit_the_story_is_an_error(script: str, error: str) -> None:
-    odd = player(script)
-    await odd.send("late", P3)
+    odd_player = player(script)
+    await odd_player.send("late", P3)
     with pytest.raises(ClientError, match=error):
-        await odd.give_up()
-    await odd.close()
+        await odd_player.give_up()
+    await odd_player.close()
 
 
 async def test_an_acknowledgement_is_waited_for_as_well() -> None:

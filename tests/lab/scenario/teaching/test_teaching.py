@@ -44,7 +44,7 @@ SECONDS_PER_DEED = 20
 @pytest.mark.parametrize("lesson_id", [name for name in lessons() if name != "demo"])
 def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
     lesson_played = lesson(lesson_id)
-    words, deeds = 0, 0
+    word_count, action_count = 0, 0
     for lesson_part in lesson_played.parts:
         texts = (
             lesson_part.say,
@@ -54,12 +54,12 @@ def test_a_lesson_takes_the_minutes_that_it_states(lesson_id: str) -> None:
             lesson_part.ask,
             *lesson_part.choices.values(),
         )
-        words += sum(
+        word_count += sum(
             len(text.split()) for text in (*texts, *(action.text for action in lesson_part.actions))
         )
-        deeds += bool(lesson_part.ask) + len(lesson_part.solution)
+        action_count += bool(lesson_part.ask) + len(lesson_part.solution)
     outside = sum(lesson_part.do_minutes for lesson_part in lesson_played.parts)
-    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
+    quick = word_count / WORDS_PER_MINUTE + action_count * SECONDS_PER_DEED / 60 + outside
     assert quick <= lesson_played.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
 
 
@@ -144,13 +144,13 @@ def test_a_story_has_nothing_that_is_done_outside() -> None:
     assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", complaint)
 
 
-def assert_refused(file_name: str, right: str, wrong: str, complaint: str) -> None:
+def assert_refused(file_name: str, right: str, wrong_text: str, complaint: str) -> None:
     """A mistake in a lesson's file is told with its line and its field."""
     path = Path(find("z01")[0]).parent / "lessons" / file_name
     file_text = path.read_text("utf-8")
     assert right in file_text
     with pytest.raises(ConfigError, match=rf"{file_name}:\d+: {complaint}"):
-        read(path, file_text.replace(right, wrong, 1))
+        read(path, file_text.replace(right, wrong_text, 1))
 
 
 def test_on_paper_addresses_are_words() -> None:
@@ -245,10 +245,14 @@ def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
     number, lesson_part = next(
         (n, lesson_part) for n, lesson_part in enumerate(lesson_one.parts) if lesson_part.goal
     )
-    for wrong in range(1, len(lesson_part.actions) + 1):
-        changed = msgspec.structs.replace(lesson_part, solution=(wrong,))
-        begun = msgspec.structs.replace(lesson_one, parts=(*lesson_one.parts[:number], changed))
-        assert solve_lesson(begun)[number].is_reached == (wrong in lesson_part.solution)
+    for wrong_action in range(1, len(lesson_part.actions) + 1):
+        changed_part = msgspec.structs.replace(lesson_part, solution=(wrong_action,))
+        changed_lesson = msgspec.structs.replace(
+            lesson_one, parts=(*lesson_one.parts[:number], changed_part)
+        )
+        assert solve_lesson(changed_lesson)[number].is_reached == (
+            wrong_action in lesson_part.solution
+        )
 
 
 def test_the_tour_says_how_many_records_its_run_writes() -> None:

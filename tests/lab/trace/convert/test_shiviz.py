@@ -42,17 +42,17 @@ def as_shiviz_reads(log: str) -> list[Read]:
         Read(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
         for match in pattern.finditer(log)
     ]
-    own = defaultdict(list)
+    own_clocks = defaultdict(list)
     for event in events_read:
         if event.host not in event.clock:
             raise ValueError(f"local host {event.host!r} is missing from {event.clock}")
-        own[event.host].append(event.clock[event.host])
-    for host, clocks in own.items():
+        own_clocks[event.host].append(event.clock[event.host])
+    for host, clocks in own_clocks.items():
         if sorted(clocks) != list(range(1, len(clocks) + 1)):
             raise ValueError(f"the clock of {host!r} must begin at 1 and increase by 1")
     for event in events_read:
         for host, time in event.clock.items():
-            if not 1 <= time <= len(own[host]):
+            if not 1 <= time <= len(own_clocks[host]):
                 raise ValueError(f"invalid clock value {time} for host {host!r}")
     return events_read
 
@@ -95,8 +95,8 @@ def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -
 
 def test_a_trace_without_its_head_is_a_whole_log() -> None:
     recording = recording_of_run()
-    late = msgspec.structs.replace(recording, events=recording.events[100:])
-    assert len(as_shiviz_reads(convert(late))) == len(recording.events) - 100
+    late_recording = msgspec.structs.replace(recording, events=recording.events[100:])
+    assert len(as_shiviz_reads(convert(late_recording))) == len(recording.events) - 100
 
 
 def test_what_shiviz_refuses_is_refused_here() -> None:

@@ -18,11 +18,11 @@ def test_a_finding_has_its_records_its_cause_and_what_to_do(
 ) -> None:
     write_incident("lost-commit").write(tmp_path)
     assert main(["logs", "decisions", str(tmp_path), "--bootstrap-server", "kafka:9092"]) == 3
-    printed = capsys.readouterr()
-    assert "agree: 81; owed: 0; unknown: 0; findings: 1; could be judged: 100 %" in printed.err
-    first_line, *_, cause, advice = printed.out.splitlines()
+    output = capsys.readouterr()
+    assert "agree: 81; owed: 0; unknown: 0; findings: 1; could be judged: 100 %" in output.err
+    first_line, *_, cause, advice = output.out.splitlines()
     assert first_line == "orders-0: no marker: shop (producer 1005 epoch 2)"
-    assert "records: 3, offsets 42 to 44: unread" in printed.out
+    assert "records: 3, offsets 42 to 44: unread" in output.out
     assert cause.strip().startswith("KAFKA-20734: ")
     assert "--bootstrap-server kafka:9092 repair --topic orders --partition 0" in advice
 

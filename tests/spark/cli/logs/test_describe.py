@@ -27,7 +27,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", str(log_dir), "--topic", "orders"]) == 0
-    directory, header, first_line, second = capsys.readouterr().out.splitlines()
+    directory, header, first_line, second_line = capsys.readouterr().out.splitlines()
     assert directory == (
         f"{log_dir}: broker 4, stopped in order; 2 replicas, 1 held back by open transactions"
     )
@@ -45,7 +45,7 @@ def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixt
         "2",
         "7@2",
     ]
-    assert second.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
+    assert second_line.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
 
 
 def test_a_torn_end_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,13 +63,13 @@ def copy_tree(source: Path, target: Path) -> None:
     process = subprocess.run(
         command, env={**os.environ, "LC_ALL": "C"}, stderr=subprocess.PIPE, text=True, check=False
     )
-    wrong = [
+    complaint_lines = [
         printed_line
         for printed_line in process.stderr.splitlines()
         if not _RENAMED.search(printed_line)
     ]
-    if wrong or (process.returncode and not process.stderr):
-        raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {wrong}")
+    if complaint_lines or (process.returncode and not process.stderr):
+        raise OSError(f"{' '.join(command)}: exit status {process.returncode}: {complaint_lines}")
 
 
 def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tuple[LoadedLog, ...]:
@@ -144,8 +144,8 @@ def _collect(
             broker: _loaded_logs(broker, copy.parent) for broker, copy in copies.items()
         }
         missing = {
-            broker: places - {directory.place for directory in loaded_by_broker[broker]}
-            for broker, places in partitions_by_broker.items()
+            broker: partitions - {directory.place for directory in loaded_by_broker[broker]}
+            for broker, partitions in partitions_by_broker.items()
         }
         if not any(missing.values()):
             return tuple(row for rows in loaded_by_broker.values() for row in rows)

@@ -91,10 +91,10 @@ def as_torn(killed: Stage, damage: tuple[Damage, ...], loaded: tuple[LoadedLog, 
     """
     ends = {fault.place: fault.sound_end for fault in damage}
     last_ms: dict[tuple[Place, int], int] = {}
-    for sent in killed.sent:
-        if sent.place in ends and sent.base_offset < ends[sent.place]:
-            stamp = max(record.timestamp_ms for record in sent.records)
-            last_ms[sent.place, sent.producer_id] = stamp
+    for sent_batch in killed.sent:
+        if sent_batch.place in ends and sent_batch.base_offset < ends[sent_batch.place]:
+            stamp = max(record.timestamp_ms for record in sent_batch.records)
+            last_ms[sent_batch.place, sent_batch.producer_id] = stamp
     opened = [
         msgspec.structs.replace(row, last_timestamp_ms=last_ms[row.place, row.producer_id])
         if row.place in ends
