@@ -438,8 +438,8 @@ def with_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _report(outcomes: list[Outcome]) -> int:
-    failed = [outcome for outcome in outcomes if outcome.status != 0]
-    for outcome in failed:
+    failed_outcomes = [outcome for outcome in outcomes if outcome.status != 0]
+    for outcome in failed_outcomes:
         print(f"\n--- {outcome.step.name}: {' '.join(outcome.step.command)}")
         print(outcome.output.rstrip())
     print()
@@ -449,12 +449,16 @@ def _report(outcomes: list[Outcome]) -> int:
         ):
             print(f"=== {summaries[-1]} ===")
     minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
-    passed = len(outcomes) - len(failed)
+    passed = len(outcomes) - len(failed_outcomes)
     print(
         f"{passed} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
-        + (f"; failed: {', '.join(outcome.step.name for outcome in failed)}" if failed else "")
+        + (
+            f"; failed: {', '.join(outcome.step.name for outcome in failed_outcomes)}"
+            if failed_outcomes
+            else ""
+        )
     )
-    return 1 if failed else 0
+    return 1 if failed_outcomes else 0
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def fetch_sessions(target: AttackTarget) -> int:
         {"partition": partition_index, "partition_max_bytes": 1}
         for partition_index in range(PARTITIONS)
     ]
-    opened = request(
+    opening_request = request(
         *(1, 11),
         replica_id=-1,
         max_wait=0,
@@ -109,9 +109,9 @@ def fetch_sessions(target: AttackTarget) -> int:
     with target.socket() as connection:
         connection.settimeout(60.0)
         for _ in range(60):
-            connection.sendall(opened)
+            connection.sendall(opening_request)
             read_answers(connection, 1)
-    return len(opened)  # what one of them carries: an answered request is gone
+    return len(opening_request)  # what one of them carries: an answered request is gone
 
 
 def _offset_fetch(times: int) -> bytes:
@@ -154,14 +154,14 @@ def with_transaction(target: AttackTarget) -> tuple[Any, int]:
     make_ids(target, ["t"])
     with target.connect() as connection:
         description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]
-        added = {
+        added_partitions = {
             "v3_and_below_transactional_id": "t",
             "v3_and_below_producer_id": description.producer_id,
             "v3_and_below_producer_epoch": description.producer_epoch,
             "v3_and_below_topics": [{"name": WIDE, "partitions": range(PARTITIONS)}],
         }
-        connection.ask(24, 3, **added)
-    return description, len(request(24, 3, **added))
+        connection.ask(24, 3, **added_partitions)
+    return description, len(request(24, 3, **added_partitions))
 
 
 def with_producers(target: AttackTarget) -> int:

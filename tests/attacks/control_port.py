@@ -142,9 +142,9 @@ def events_of_many(target: AttackTarget) -> int:
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     query = "&".join(["node=x"] * 9_000)
     head = f"GET /api/v1/events?from=0&{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         for _ in range(6):
-            listener = opened.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
+            listener = stack.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
             listener.sendall(head)
             sent_bytes += len(head)
             assert b" 200 " in listener.recv(15)

@@ -62,8 +62,8 @@ def tls_logins(target: AttackTarget) -> int:
 
     def log_in(_number: int) -> str | None:
         with (
-            socket.create_connection((host, port), timeout=30.0) as plain,
-            context.wrap_socket(plain) as encrypted,
+            socket.create_connection((host, port), timeout=30.0) as plain_socket,
+            context.wrap_socket(plain_socket) as encrypted,
         ):
             return encrypted.version()
 
@@ -100,9 +100,9 @@ def half_open_requests(target: AttackTarget) -> int:
     """300 requests at the control port of which a header comes every second, three times."""
     host, port = target.http.removeprefix("http://").rsplit(":", 1)
     head = b"POST /api/v1/topics HTTP/1.1\r\nHost: localhost\r\n"
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         connections = [
-            opened.enter_context(socket.create_connection((host, int(port)), timeout=30.0))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
         sent_bytes = sum(send_quietly(connection, head) for connection in connections)
@@ -120,9 +120,9 @@ def _address(target: AttackTarget, listener: str) -> tuple[str, int]:
 
 def _hold(target: AttackTarget, listener: str, beginning: bytes) -> int:
     """Open connections, send the beginning of something on each, and wait a while."""
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         connections = [
-            opened.enter_context(socket.create_connection(_address(target, listener), timeout=30.0))
+            stack.enter_context(socket.create_connection(_address(target, listener), timeout=30.0))
             for _ in range(HALF_OPEN)
         ]
         sent_bytes = sum(send_quietly(connection, beginning) for connection in connections)

@@ -218,10 +218,10 @@ def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
         b'{"k":"run","schema":2,"sim":"0.2.0","brokers":1,"level":"full","nodes":["a"]}\n'
         b'{"i":0,"t":0,"n":0,"l":0,"p":[],"k":"note","d":{"text":"x"}}\n'
     )
-    packed = gzip.compress(lines * 100)
+    packed_lines = gzip.compress(lines * 100)
     for name, content in {
-        "cut-off": packed[:-12],
-        "changed": packed[:60] + bytes(20) + packed[80:],
+        "cut-off": packed_lines[:-12],
+        "changed": packed_lines[:60] + bytes(20) + packed_lines[80:],
         "noise": random.Random(1).randbytes(3_000),
         "bomb": gzip.compress(lines + b" " * 600_000_000 + lines),
     }.items():

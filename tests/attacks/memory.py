@@ -34,8 +34,8 @@ def largest_frame(target: AttackTarget) -> int:
 
 def unfinished_frames(target: AttackTarget) -> int:
     """30 clients that send 60 MiB of a frame of 100 MiB each, at a mark of 600 MiB."""
-    with contextlib.ExitStack() as opened:
-        connections = [opened.enter_context(target.socket()) for _ in range(UNFINISHED)]
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(target.socket()) for _ in range(UNFINISHED)]
         with ThreadPoolExecutor(10) as clients:
             sent_bytes = sum(clients.map(_send_most, connections))
         time.sleep(1.0)

@@ -130,8 +130,8 @@ def offsets(target: AttackTarget) -> int:
     group_filters = [{"group_id": "g", "topics": [{"topic_name": WIDE, "partitions": list(_ALL)}]}]
     frames = [request(_OFFSETS, 1, groups=group_filters)] * OFTEN
     starts = [{"partition_index": start_index, "start_offset": 0} for start_index in _ALL]
-    altered = [{"topic_name": WIDE, "partitions": starts}]
-    frames += [request(_ALTER, 0, group_id="g", topics=altered)] * OFTEN
+    altered_topics = [{"topic_name": WIDE, "partitions": starts}]
+    frames += [request(_ALTER, 0, group_id="g", topics=altered_topics)] * OFTEN
     frames += [request(_FORGET, 0, group_id="g", topics=[{"topic_name": WIDE}])] * OFTEN
     return sent_bytes + send_frames(target, frames)
 

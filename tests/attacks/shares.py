@@ -45,8 +45,8 @@ def fetches(target: AttackTarget) -> int:
         sent_bytes = with_states(connection, topic_id, range(PARTITIONS))
         target.reset_memory_peak()
     opening = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
-    following = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
-    return sent_bytes + send_frames(target, [*opening, *following])
+    following_fetches = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
+    return sent_bytes + send_frames(target, [*opening, *following_fetches])
 
 
 def fetch_without_states(target: AttackTarget) -> int:

@@ -63,13 +63,13 @@ def tasks(target: AttackTarget) -> int:
 def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
     joined = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
-    everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
+    all_partitions = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
         for partition_number in range(PARTITIONS)
     ]
     task_fields: dict[str, Any] = {
-        "active_tasks": everything,
+        "active_tasks": all_partitions,
         "standby_tasks": [],
         "warmup_tasks": [],
     }

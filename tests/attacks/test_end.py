@@ -55,9 +55,9 @@ def test_a_server_ends_at_once_though_64_listeners_read_nothing() -> None:
     assert server.http is not None
     host, port = server.http.removeprefix("http://").rsplit(":", 1)
     request = b"GET /api/v1/events?from=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         listeners = [
-            opened.enter_context(socket.create_connection((host, int(port)), timeout=60.0))
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=60.0))
             for _ in range(64)
         ]
         for listener in listeners:

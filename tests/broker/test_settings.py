@@ -273,14 +273,14 @@ def test_the_drawing_shows_every_exception_below_its_base() -> None:
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
             drawn_parents[match[2]] = path[depth - 1] if depth else None
-    real = {
+    real_parents = {
         exception_class.__name__: None
         if exception_class is TxnsimError
         else exception_class.__base__.__name__
         for exception_class in EXCEPTIONS
         if exception_class.__base__ is not None
     }
-    assert drawn_parents == real
+    assert drawn_parents == real_parents
 
 
 @pytest.mark.parametrize("exception", EXCEPTIONS)

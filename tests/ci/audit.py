@@ -258,9 +258,9 @@ def main() -> int:
     lines += judge_licences(distributions) + ask_vulnerabilities(distributions)
     for line in lines:
         print(f"{line.word.value} {line.text}")
-    failed = sum(line.word is Word.FAIL for line in lines)
-    print(f"{sum(line.word is Word.PASS for line in lines)} passed, {failed} failed")
-    return 1 if failed else 0
+    failed_count = sum(line.word is Word.FAIL for line in lines)
+    print(f"{sum(line.word is Word.PASS for line in lines)} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

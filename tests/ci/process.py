@@ -145,8 +145,8 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
     counts = _CHECKS_RE.findall(output)
     if not counts:
         return PartOutcome(0, 1, f"{name}: exit status {code} and no count\n{tail(output)}")
-    passed, failed = map(int, counts[-1])
-    if failed == 0 and (code != 0 or passed == 0):
+    passed, failed_count = map(int, counts[-1])
+    if failed_count == 0 and (code != 0 or passed == 0):
         return PartOutcome(
             passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
         )
@@ -155,7 +155,7 @@ def judge_checks(name: str, code: int, output: str) -> PartOutcome:
         for printed_line in output.splitlines()
         if printed_line.startswith("FAIL ")
     ]
-    return PartOutcome(passed, failed, "\n".join(failures))
+    return PartOutcome(passed, failed_count, "\n".join(failures))
 
 
 def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
@@ -166,11 +166,11 @@ def judge_pytest(name: str, finished: ProgramResult) -> PartOutcome:
     # Only there: a client may log "2202442 errors" about something else.
     closing = "\n".join(dict.fromkeys(map(_bare, _PYTEST_CLOSING_RE.findall(finished.output))))
     passed = sum(int(count) for count in _PYTEST_PASSED_RE.findall(closing))
-    failed = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
+    failed_count = sum(int(count) for count in _PYTEST_FAILED_RE.findall(closing))
     if finished.code == 0:
         return PartOutcome(max(passed, 1), 0)
     report = f"{name}: exit status {finished.code}\n{tail(finished.output)}"
-    return PartOutcome(passed, max(failed, 1), report)
+    return PartOutcome(passed, max(failed_count, 1), report)
 
 
 def _bare(line: str) -> str:

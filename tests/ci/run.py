@@ -96,12 +96,12 @@ def next_part(waiting_parts: Sequence[Part], running: Collection[Part]) -> Part 
     """
     if len(running) >= PARTS_MAX:
         return None
-    free = CORES - sum(part.cores for part in running)
+    free_cores = CORES - sum(part.cores for part in running)
     makes_programs = any(part.makes_programs for part in (*waiting_parts, *running))
     for part in waiting_parts:
         if part.needs_programs and makes_programs:
             continue
-        if part.cores <= free or not running:
+        if part.cores <= free_cores or not running:
             return part
     return None
 
@@ -117,11 +117,11 @@ def _ask(part: Part, all_of_ci: Deadline) -> PartOutcome:
         verdict = PartOutcome(0, 1, f"{part.name}: {failure}")
     seconds = time.monotonic() - start_s
     time_in_budget = in_budget(seconds, part.minutes)
-    busy = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
+    busy_cores = f"{deadline.cpu_s / seconds:.1f} of {part.cores:.1f} cores"
     outcome = "FAIL" if verdict.failed else "ok"
     counts = f"{verdict.passed} passed, {verdict.failed} failed"
     reason = f": {verdict.reason}\n\n{verdict.report}\n" if verdict.failed else ""
-    _say(f"{outcome:4} {time_in_budget}, {busy}  {part.name}: {counts}{reason}")
+    _say(f"{outcome:4} {time_in_budget}, {busy_cores}  {part.name}: {counts}{reason}")
     if not verdict.failed and commit() == begun_at:  # else it has asked some of both
         keep(part.name, begun_at, minutes=seconds / 60)
     return verdict

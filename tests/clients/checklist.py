@@ -241,8 +241,8 @@ class ProducerChecks(Checks):
                 assert program.stdout.readline() == b"open\n"
             finally:
                 program.kill()
-        with client.producer() as plain:
-            plain.send(topic_name, [Record(b"behind")])
+        with client.producer() as plain_producer:
+            plain_producer.send(topic_name, [Record(b"behind")])
         assert values(client.read(topic_name, committed=True)) == []
         assert values(client.read(topic_name, committed=False)) == [b"orphan", b"behind"]
         lab.pass_time()

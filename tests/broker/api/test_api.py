@@ -145,14 +145,14 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     kinds = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
     many = [kinds] * 3_000
-    good, bad = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
+    good_frame, bad_frame = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
     slow_pace = pace()
-    assert await read_slowly(good, slow_pace) == parse_frame(good)
+    assert await read_slowly(good_frame, slow_pace) == parse_frame(good_frame)
     assert slow_pace.has_rested
     with pytest.raises(MalformedFrameError):
-        parse_frame(bad)
+        parse_frame(bad_frame)
     with pytest.raises(MalformedFrameError):
-        await read_slowly(bad, pace())
+        await read_slowly(bad_frame, pace())
 
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
@@ -341,8 +341,8 @@ async def test_an_election_without_time_elects_no_leader(api: Api, version: int)
     assert errors_and_messages(result.partition_result) == [(E.request_timed_out, None)]
     none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
     assert none.error_code is E.none
-    everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
-    assert (everything.error_code, everything.replica_election_results) == (
+    election_answer = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
+    assert (election_answer.error_code, election_answer.replica_election_results) == (
         E.request_timed_out,
         (),
     )
@@ -355,8 +355,8 @@ def errors_and_messages(results: Any) -> list[tuple[ErrorCode, str | None]]:
 @pytest.mark.parametrize("api_key", [1, 3])
 def test_no_setting_lets_an_answer_be_larger_than_a_frame_can_say(api_key: int) -> None:
     """One of more than 2 GiB was neither sent, nor did the connection end."""
-    most = 2**31 - 1
-    settings = Settings(fetch_max_bytes=most, answer_max_bytes=most)
+    most_bytes = 2**31 - 1
+    settings = Settings(fetch_max_bytes=most_bytes, answer_max_bytes=most_bytes)
     broker = SimpleNamespace(metadata=SimpleNamespace(settings=settings))
     allowed = Request.bytes_max.fget(SimpleNamespace(api_key=api_key, broker=broker))  # type: ignore[attr-defined]
     head = codec.response_head(api_key, 12, 7, allowed)
@@ -401,8 +401,8 @@ IN_EACH: Final[dict[str, dict[str, Any]]] = {
 async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_element(
     api: Api, name: str
 ) -> None:
-    low, high = HANDLERS[KEYS[name]].versions
-    for version in range(low, high + 1):
+    lowest_version, highest_version = HANDLERS[KEYS[name]].versions
+    for version in range(lowest_version, highest_version + 1):
         answer = api.refuse(name, version, E.not_controller, **(AT_THE_TOP | IN_EACH)[name])
         errors: list[int] = []
         tell = errors_of(answer.__class__)
@@ -577,9 +577,9 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
 
 def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
-    opened = shipped_apis(REFERENCE, unstable=True)
-    assert opened.accepted[22] == opened.advertised[22] == (0, 6)
-    assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
+    unstable_apis = shipped_apis(REFERENCE, unstable=True)
+    assert unstable_apis.accepted[22] == unstable_apis.advertised[22] == (0, 6)
+    assert {**unstable_apis.accepted, 22: (0, 5)} == ACCEPTED
     assert shipped_apis(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
@@ -604,8 +604,8 @@ def test_what_is_answered_follows_from_messages_and_release() -> None:
 def test_every_version_has_its_messages(api_key: int) -> None:
     handler = HANDLERS[api_key]
     assert handler.key == api_key
-    low, high = handler.versions
-    for version in range(low, high + 1):
+    lowest_version, highest_version = handler.versions
+    for version in range(lowest_version, highest_version + 1):
         assert codec.request_class(api_key, version).__version__ == version
         assert codec.response_class(api_key, version).__version__ == version
 

@@ -325,9 +325,9 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         description = new_leader.describe(TransactionalId("tx"))
         assert isinstance(description, Rejection)
         assert description.error is E.coordinator_load_in_progress
-        listed = new_leader.list_transactions(ListTransactions())
-        assert isinstance(listed, Rejection)
-        assert listed.error is E.coordinator_load_in_progress
+        listing = new_leader.list_transactions(ListTransactions())
+        assert isinstance(listing, Rejection)
+        assert listing.error is E.coordinator_load_in_progress
 
 
 @within(run_cluster)

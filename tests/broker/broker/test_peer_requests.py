@@ -81,13 +81,13 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
         assert epoch == 0
         verified = await home.peer_requests.add_partitions_to_txn(verification_command(P0, P1))
         assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
-        added = await home.peer_requests.add_partitions_to_txn(
+        add_reply = await home.peer_requests.add_partitions_to_txn(
             verification_command(P0, P1, verify_only=False)
         )
-        assert added.results[0][1] == ((P0, E.none), (P1, E.none))
-        elsewhere = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
+        assert add_reply.results[0][1] == ((P0, E.none), (P1, E.none))
+        other_broker = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
         for verify_only in (True, False):
-            reply = await elsewhere.peer_requests.add_partitions_to_txn(
+            reply = await other_broker.peer_requests.add_partitions_to_txn(
                 verification_command(P0, verify_only=verify_only)
             )
             assert reply.results[0][1] == ((P0, E.not_coordinator),)

@@ -90,14 +90,17 @@ async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: 
     leader = LeaderBench(
         cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2)))
     )
-    led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
+    led_partition, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
     refusal = E.invalid_topic_exception
-    assert await errors(leader, produce(part(led), part(not_led))) == {
-        led: refusal,
+    assert await errors(leader, produce(part(led_partition), part(not_led))) == {
+        led_partition: refusal,
         not_led: refusal,
     }
-    allowed = produce(part(led), part(not_led), internal_topics_allowed=True)
-    assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}
+    allowed = produce(part(led_partition), part(not_led), internal_topics_allowed=True)
+    assert await errors(leader, allowed) == {
+        led_partition: E.none,
+        not_led: E.not_leader_or_follower,
+    }
 
 
 async def test_leadership_is_judged_before_the_replicas_in_sync() -> None:
@@ -532,9 +535,9 @@ async def test_a_repetition_among_many_partitions_is_found_in_one_pass() -> None
     bench = Bench()
     many = [TopicPartition("wide", partition) for partition in range(10_000)]
     bench.leader.replicas.hosted.update(dict.fromkeys(many, bench.leader.log))
-    elsewhere = TopicPartition("orders", 7)
+    other_partition = TopicPartition("orders", 7)
     begun_s = time.process_time()
-    task = await bench.write(marker(*many, elsewhere, elsewhere))
+    task = await bench.write(marker(*many, other_partition, other_partition))
     bench.settle()
     assert not (await task).is_forgotten
     assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 5 s"

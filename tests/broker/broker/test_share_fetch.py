@@ -127,9 +127,9 @@ async def test_a_read_of_very_many_batches_is_looked_at_as_far_as_locks_go(
     shares, looked_at = shares_of(member), []
     acquire = shares.acquire
 
-    def acquire_and_note(led: Any, command: Any) -> Any:
+    def acquire_and_note(led_partition: Any, command: Any) -> Any:
         looked_at.append(len(command.batches))
-        return acquire(led, command)
+        return acquire(led_partition, command)
 
     shares.acquire = acquire_and_note
     assert await member.get() == "0-99:1"
@@ -263,9 +263,9 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     await asyncio.sleep(1)
     assert len(shares_before) == 0
     answer = await member.fetch(max_wait=100)
-    ((moved,),) = (topic.partitions for topic in answer.responses)
-    assert moved.error_code is ErrorCode.not_leader_or_follower
-    assert moved.current_leader.leader_id == cluster.leader(PLACE)
+    ((moved_partition,),) = (topic.partitions for topic in answer.responses)
+    assert moved_partition.error_code is ErrorCode.not_leader_or_follower
+    assert moved_partition.current_leader.leader_id == cluster.leader(PLACE)
     assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(PLACE)]
     successor = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
     assert await successor.get() == "2-3:2"

@@ -177,8 +177,8 @@ def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> 
 
     state_before = run_cluster(write, brokers=1)
     disks = find_disks([tmp_path])
-    loaded = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
+    loaded_cluster = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
     assert (
-        run_cluster(read_state, cluster_options=ClusterOptions(brokers=1, loaded=loaded))
+        run_cluster(read_state, cluster_options=ClusterOptions(brokers=1, loaded=loaded_cluster))
         == state_before
     )

@@ -84,8 +84,8 @@ async def test_a_share_partition_begins_later_with_its_log(cluster: VirtualClust
     ].delete_records_before(3)
     while not await member.get():
         pass
-    (moved,) = [brief(event) for event in share_events(cluster) if event.k == "share.start"]
-    assert moved == ("start", 3, 3, ["0-0:m1"], {})
+    (start_event,) = [brief(event) for event in share_events(cluster) if event.k == "share.start"]
+    assert start_event == ("start", 3, 3, ["0-0:m1"], {})
 
 
 @traced
@@ -118,8 +118,10 @@ async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualClust
     await member.get()
     cluster.arm(Fail(error="coordinator_not_available"), FaultPoint.SHARE_PERSIST, limit=1)
     assert errors(await member.acknowledge("0:1")) == {0: "coordinator_not_available"}
-    (refused,) = [brief(event) for event in share_events(cluster) if event.k == "share.persist"]
-    assert refused == (
+    (refused_event,) = [
+        brief(event) for event in share_events(cluster) if event.k == "share.persist"
+    ]
+    assert refused_event == (
         "persist", 0, 2, ["0-1:m1"],
         {"batches": ["0-0:acknowledged:1"], "error": "COORDINATOR_NOT_AVAILABLE"},
     )  # fmt: skip

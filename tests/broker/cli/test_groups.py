@@ -151,12 +151,12 @@ def test_a_member_is_shown_and_keeps_its_group(server: TxnsimServer, capsys: Cap
     rows = [printed_line.split() for printed_line in capsys.readouterr().out.splitlines()]
     (row,) = (row for row in rows if row and row[0] == "one")
     assert row[-1] == "sales-0"
-    for refused in (
+    for refused_arguments in (
         ("delete", "busy"),
         ("offsets", "delete", "busy", "--topic", "sales"),
         ("offsets", "reset", "busy", "--topic", "sales", "--to-latest"),
     ):
-        assert run(server, *refused) == 1
+        assert run(server, *refused_arguments) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert "The broker answered NON_EMPTY_GROUP (68)." in err

@@ -241,10 +241,10 @@ def test_ctrl_c_during_a_start_says_nothing(interrupted_in: str) -> None:
 
 def test_a_full_disk_is_said_in_one_line() -> None:
     """It was a traceback, or ``None: No space left on device``."""
-    with open("/dev/full", "w") as full:
+    with open("/dev/full", "w") as full_disk:
         process = subprocess.run(
             [sys.executable, "-m", "txnsim", "completion", "bash"],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full_disk, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert process.returncode == 1
     assert process.stderr == (
@@ -465,9 +465,9 @@ def test_help_wraps_sentences_and_leaves_examples() -> None:
     assert max(len(line) for line in help_text.splitlines() if "word" in line) <= 80
 
 
-@pytest.mark.parametrize("given", ["100", "0", "", "wide", "-5"])
-def test_help_is_as_wide_as_python_s_own(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", given)
+@pytest.mark.parametrize("column_text", ["100", "0", "", "wide", "-5"])
+def test_help_is_as_wide_as_python_s_own(column_text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", column_text)
     assert columns() == shutil.get_terminal_size().columns
 
 
@@ -576,9 +576,11 @@ def test_an_example_is_taken(path: str, line: str) -> None:
     for arguments in commands_of(line):
         module = importlib.import_module(commands()[arguments[0]][0])
         parser_of(arguments[0]).parse_args(getattr(module, "rewrite", list)(arguments))
-    given = [argument for argument in commands_of(line)[0] if not argument.startswith("-")]
+    plain_arguments = [
+        argument for argument in commands_of(line)[0] if not argument.startswith("-")
+    ]
     command_words = path.split()
-    assert all(command_word in given for command_word in command_words), (
+    assert all(command_word in plain_arguments for command_word in command_words), (
         "it is about another command"
     )
 

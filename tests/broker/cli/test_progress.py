@@ -32,8 +32,8 @@ def test_a_total_that_nobody_knows_takes_few_lines_as_well(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress = Progress("seeds", None)
-    for done in range(1, 101):
-        progress.advance(done)
+    for done_count in range(1, 101):
+        progress.advance(done_count)
     counts = [printed_line.split()[0] for printed_line in capsys.readouterr().err.splitlines()]
     assert counts == ["1", "2", "4", "8", "16", "32", "64"]
 

@@ -366,8 +366,8 @@ def test_a_reader_of_its_output_that_is_gone_ends_it_without_a_complaint() -> No
 def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    everywhere = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
-    with TxnsimServer(brokers=1, arguments=everywhere) as server:
+    server_arguments = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
+    with TxnsimServer(brokers=1, arguments=server_arguments) as server:
         token = server.ready["token"]
         output = server.wait_for_output("SIGTERM to the process")
         assert f"its token       {token}  (Authorization: Bearer TOKEN)" in output
@@ -698,10 +698,12 @@ def test_the_disks_settle_how_many_brokers_there_are_and_of_which_cluster(disk: 
     assert disks is not None
     options = serve.options_from(args, disks)
     assert (options.brokers, options.settings.cluster_id) == (1, "abc")
-    loaded = serve_load.load(options, disks, now_ms=NOW)
-    assert loaded.broker_ids == (4,)
-    assert loaded.loaded is not None
-    assert serve_load.line(loaded.loaded) == "loaded 2.0 MB: 2 replicas, their disks untouched"
+    loaded_cluster = serve_load.load(options, disks, now_ms=NOW)
+    assert loaded_cluster.broker_ids == (4,)
+    assert loaded_cluster.loaded is not None
+    assert (
+        serve_load.line(loaded_cluster.loaded) == "loaded 2.0 MB: 2 replicas, their disks untouched"
+    )
 
 
 def test_a_file_that_vanishes_is_named(disk: Path) -> None:

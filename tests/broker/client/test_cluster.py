@@ -396,9 +396,9 @@ def test_an_abortable_error_leaves_only_abort_and_bumps_in_the_old_protocol(
     raised = session.abortable(ClientError("lost", error=ErrorCode.request_timed_out))
     assert isinstance(raised, AbortableError)
     assert raised.error == ErrorCode.request_timed_out
-    for refused in (session.begin, lambda: session.touch(P0)):
+    for refused_call in (session.begin, lambda: session.touch(P0)):
         with pytest.raises(AbortableError, match="lost"):
-            refused()
+            refused_call()
     with pytest.raises(AbortableError):
         session.plan_end(committed=True, features=features(transaction_version))
     plan = session.plan_end(committed=False, features=features(transaction_version))
@@ -420,9 +420,9 @@ def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
     assert isinstance(later_error, FatalError)
     assert str(later_error) == "fenced"
     assert str(session.fatal(ClientError("again"))) == "fenced"
-    for refused in (session.begin, lambda: session.touch(P0), session.raise_error):
+    for refused_call in (session.begin, lambda: session.touch(P0), session.raise_error):
         with pytest.raises(FatalError, match="fenced"):
-            refused()
+            refused_call()
     with pytest.raises(FatalError):
         session.plan_end(committed=False, features=features(2))
 

@@ -144,18 +144,21 @@ def test_a_reader_stays_at_the_follower_in_its_rack_while_that_answers() -> None
     async def story(cluster: VirtualCluster) -> None:
         leader = cluster.leader(PARTITION)
         follower = next(id_ for id_ in (1, 2, 3) if id_ != leader)
-        near_replicas, far = NearReplicas(RACKS[follower - 1]), NearReplicas(RACKS[leader - 1])
+        near_replicas, far_replicas = (
+            NearReplicas(RACKS[follower - 1]),
+            NearReplicas(RACKS[leader - 1]),
+        )
         async with cluster.client() as client:
-            for reader in (near_replicas, far):
+            for reader in (near_replicas, far_replicas):
                 assert reader.of(PARTITION) == NO_REPLICA
             at_follower = await fetch(client, "orders", 0, 0, near=near_replicas, max_wait_ms=0)
             assert at_follower.follower_id == near_replicas.of(PARTITION) == follower
-            at_leader = await fetch(client, "orders", 0, 0, near=far, max_wait_ms=0)
-            assert at_leader.follower_id == far.of(PARTITION) == NO_REPLICA
+            at_leader = await fetch(client, "orders", 0, 0, near=far_replicas, max_wait_ms=0)
+            assert at_leader.follower_id == far_replicas.of(PARTITION) == NO_REPLICA
             await asyncio.sleep(PREFERENCE_MS / 1_000)
             assert near_replicas.of(PARTITION) == NO_REPLICA, "its leader is asked again after that"
             with pytest.raises(ClientError) as refusal:
-                await fetch(client, "orders", 0, 99, near=far, max_wait_ms=0)
+                await fetch(client, "orders", 0, 99, near=far_replicas, max_wait_ms=0)
             assert refusal.value.error is ErrorCode.offset_out_of_range
 
     run_in_racks(story)

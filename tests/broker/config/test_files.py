@@ -775,7 +775,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field_name", "refused", "accepted_value"),
+    ("field_name", "refused_value", "accepted_value"),
     [
         ("transaction_max_timeout_ms", 0, 1),
         ("transaction_max_timeout_ms", 2**31, 2**31 - 1),
@@ -796,14 +796,14 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
-    field_name: str, refused: object, accepted_value: object
+    field_name: str, refused_value: object, accepted_value: object
 ) -> None:
     assert (
         getattr(settings_model().model_validate({field_name: accepted_value}), field_name)
         == accepted_value
     )
     with pytest.raises(ValidationError):
-        settings_model().model_validate({field_name: refused})
+        settings_model().model_validate({field_name: refused_value})
 
 
 def test_a_file_that_says_nothing_leaves_everything_open() -> None:

@@ -227,8 +227,8 @@ def test_a_real_broker_describes_every_property_but_internal_ones() -> None:
     answered_names = set(re.findall(r'"name":"([^"]+)"', transcript))
     assert answered_names <= known_properties()
     rows = setting_rows("broker")
-    silent = {name for name in known_properties() if f'"{name}"' not in transcript}
-    assert silent == {
+    unlisted_names = {name for name in known_properties() if f'"{name}"' not in transcript}
+    assert unlisted_names == {
         name
         for name in known_properties()
         if rows[name].internal and name != "log.initial.task.delay.ms"
@@ -283,10 +283,12 @@ def test_a_property_of_a_newer_release_is_read_by_that_release_alone(
     file.write_text("num.new.threads=3\n")
     ignored = f"{file}: without effect, because {unknown_text}: num.new.threads"
     assert load(file).warnings == load(file, as_version=("4.4",)).warnings == (ignored,)
-    idle = f"{file}: without effect, because {NO_EFFECT_REASONS['event-loop']}: num.new.threads"
+    idle_warning = (
+        f"{file}: without effect, because {NO_EFFECT_REASONS['event-loop']}: num.new.threads"
+    )
     for as_version in (("4.5",), ("1=4.5",), ("4.4", "4.5"), ("4.4,2=4.5",)):
         warnings = load(file, as_version=as_version).warnings
-        assert warnings == (() if reader else (idle,)), as_version
+        assert warnings == (() if reader else (idle_warning,)), as_version
 
 
 def test_an_unknown_property_has_no_reason() -> None:

@@ -484,8 +484,8 @@ def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
         SecurityProtocol.PLAINTEXT,
         SecurityProtocol.SASL_SSL,
     ]
-    (plain,) = read_of_listeners(listeners="SSL://:1").clients
-    assert plain.protocol is SecurityProtocol.SSL
+    (listener,) = read_of_listeners(listeners="SSL://:1").clients
+    assert listener.protocol is SecurityProtocol.SSL
 
 
 def test_a_listener_without_a_protocol_is_refused() -> None:

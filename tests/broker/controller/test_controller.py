@@ -141,10 +141,10 @@ def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> No
     created_topic = create(TopicToCreate(name="a", partitions=3, replication_factor=1), image=image)
     assert isinstance(created_topic, TopicImage)
     assert [partition.leader for partition in created_topic.partitions] == [1, 3, 1]
-    wide = create(TopicToCreate(name="a", partitions=2, replication_factor=3), image=image)
-    assert isinstance(wide, TopicImage)
-    assert [partition.replicas for partition in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
-    assert [partition.isr for partition in wide.partitions] == [(1, 3), (3, 1)]
+    wide_topic = create(TopicToCreate(name="a", partitions=2, replication_factor=3), image=image)
+    assert isinstance(wide_topic, TopicImage)
+    assert [partition.replicas for partition in wide_topic.partitions] == [(1, 3, 2), (3, 1, 2)]
+    assert [partition.isr for partition in wide_topic.partitions] == [(1, 3), (3, 1)]
 
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
@@ -156,17 +156,17 @@ def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
         (3, 1),
         (1, 3),
     ]
-    refused = create(TopicToCreate(name="a", replication_factor=3), image=image)
-    assert isinstance(refused, Rejection)
-    assert "because only 2 broker(s) are registered" in refused.reason
+    rejection = create(TopicToCreate(name="a", replication_factor=3), image=image)
+    assert isinstance(rejection, Rejection)
+    assert "because only 2 broker(s) are registered" in rejection.reason
 
 
 def test_without_an_active_broker_there_are_no_topics() -> None:
     image = cluster(broker(1, alive=False), broker(2, leaving=True))
-    refused = create(TopicToCreate(name="a"), image=image)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_replication_factor
-    assert "All brokers are currently fenced" in refused.reason
+    rejection = create(TopicToCreate(name="a"), image=image)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_replication_factor
+    assert "All brokers are currently fenced" in rejection.reason
     by_hand = create(TopicToCreate(name="a", assignments=((0, (B1, B2)),)), image=image)
     assert isinstance(by_hand, Rejection)
     assert by_hand.error is ErrorCode.invalid_replica_assignment
@@ -268,10 +268,10 @@ def test_the_topics_of_other_coordinators_have_settings_of_their_own() -> None:
 
 def test_a_new_leader_has_the_next_epoch() -> None:
     image = cluster().with_topic(topic("orders", partition(1, epoch=4), partition(2)))
-    moved = move_leader(image, TopicPartition("orders", 0), B3)
-    assert not isinstance(moved, Rejection)
-    assert moved[1] == B3
-    partitions_after = moved[0].topics["orders"].partitions
+    move_result = move_leader(image, TopicPartition("orders", 0), B3)
+    assert not isinstance(move_result, Rejection)
+    assert move_result[1] == B3
+    partitions_after = move_result[0].topics["orders"].partitions
     assert (
         partitions_after[0].leader,
         partitions_after[0].leader_epoch,
@@ -303,9 +303,9 @@ def test_only_a_live_replica_in_sync_can_lead(
 def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1)))
-    moved = move_leader(image, TopicPartition("orders", 0), None)
-    assert not isinstance(moved, Rejection)
-    assert moved[1] == B3
+    move_result = move_leader(image, TopicPartition("orders", 0), None)
+    assert not isinstance(move_result, Rejection)
+    assert move_result[1] == B3
 
 
 # Configs

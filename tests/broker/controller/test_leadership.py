@@ -99,10 +99,10 @@ def test_an_unclean_election_takes_a_live_replica(
 def test_where_there_is_no_election(
     partition: PartitionImage, down: tuple[int, ...], election_type: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
-    assert isinstance(refused, Rejection)
-    assert refused.error is error
-    assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
+    rejection = elect_leader(image_of(partition, down=down), P0, election_type, DEFAULTS)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is error
+    assert (rejection is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
 
 
 @pytest.mark.parametrize("election_type", list(ElectionType))
@@ -117,8 +117,8 @@ def test_where_there_is_no_election(
 def test_what_does_not_exist(
     election_type: ElectionType, topic_partition: TopicPartition, reason: str
 ) -> None:
-    refused = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
-    assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+    rejection = elect_leader(image_of(partition(1)), topic_partition, election_type, DEFAULTS)
+    assert rejection == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
 
 
 def leaders(image: ClusterImage) -> list[int]:
@@ -208,9 +208,9 @@ def test_who_is_not_there_can_not_resign() -> None:
         (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
         (TopicPartition("a", 0), ErrorCode.leader_not_available),
     ):
-        refused = reelect_same_leader(image, topic_partition)
-        assert isinstance(refused, Rejection)
-        assert refused.error is error
+        rejection = reelect_same_leader(image, topic_partition)
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is error
 
 
 # Brokers that come and go: epochs, fencing, controlled shutdown.
@@ -291,9 +291,9 @@ def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
 def test_who_can_not_be_registered(
     command: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
 ) -> None:
-    refused = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
-    assert isinstance(refused, Rejection)
-    assert refused.error is error
+    rejection = register_broker(cluster_image(), command, DEFAULTS, has_session=has_session)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is error
 
 
 @pytest.mark.parametrize(
@@ -343,12 +343,18 @@ def test_others_are_left_alone() -> None:
 
 
 def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
-    failed = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
-    orders = failed.topics["orders"].partitions[0]
+    image_after = fail_directory(cluster_image(elr=0), B1, DEFAULTS)
+    orders = image_after.topics["orders"].partitions[0]
     assert (orders.leader, orders.isr) == (2, (2, 3))
-    assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
-    assert fail_directory(failed, B1, DEFAULTS) is failed, "it is told with every heartbeat"
-    restarted = unfence_broker(register(failed, command(incarnation=SECOND)), B1, DEFAULTS)
+    assert (image_after.is_alive(B1), image_after.is_active(B1), image_after.is_offline(B1)) == (
+        True,
+        False,
+        True,
+    )
+    assert fail_directory(image_after, B1, DEFAULTS) is image_after, (
+        "it is told with every heartbeat"
+    )
+    restarted = unfence_broker(register(image_after, command(incarnation=SECOND)), B1, DEFAULTS)
     assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
 
 
@@ -478,12 +484,12 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
     assert (partition_before.elr, partition_after.isr) == ((1,), partition_before.isr)
     assert partition_after.partition_epoch == partition_before.partition_epoch + 1
     assert partition_after.leader_epoch == partition_before.leader_epoch
-    everywhere = without_elr(two)
+    image_after = without_elr(two)
     assert not any(
-        partition.elr for topic in everywhere.topics.values() for partition in topic.partitions
+        partition.elr for topic in image_after.topics.values() for partition in topic.partitions
     )
-    assert without_elr(everywhere) is everywhere
-    last_known = everywhere.with_topic(
+    assert without_elr(image_after) is image_after
+    last_known = image_after.with_topic(
         topic("two", partition(2, isr=(2,), last_known=(3,)), topic_id=uuid.UUID(int=8))
     )
     assert without_elr(last_known).topics["two"].partitions[0].last_known_elr == ()

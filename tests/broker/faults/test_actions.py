@@ -421,9 +421,11 @@ def test_some_bytes_anywhere_but_in_the_length_are_changed(noise: bytes) -> None
     assert len(message) == len(MESSAGE)
     assert len(differing(message)) == 4
     assert min(differing(message)) >= 4
-    short = damage_message(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
-    assert short[:4] == b"\0\0\0\2"
-    assert (short[4:5] != b"a", short[5:] != b"b") == (True, True)
+    short_message = damage_message(
+        b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None
+    )
+    assert short_message[:4] == b"\0\0\0\2"
+    assert (short_message[4:5] != b"a", short_message[5:] != b"b") == (True, True)
     damaged_again = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert zlib.crc32(damaged_again) == zlib.crc32(message), "chance is in the noise alone"
 

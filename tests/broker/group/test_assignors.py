@@ -41,13 +41,17 @@ def member(
 @st.composite
 def drawn_subscribers(draw: st.DrawFn) -> list[AssignableMember]:
     """Members with different topics; no partition is owned twice."""
-    free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
+    free_partitions = draw(
+        st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)])
+    )
     members = []
     for member_number in range(draw(st.integers(1, 5))):
         owned_count = draw(st.integers(0, 4))
         topics = draw(st.frozensets(st.sampled_from((A, B, C)), max_size=3))
-        members.append(member(f"m{member_number}", *topics, owned=frozenset(free[:owned_count])))
-        free = free[owned_count:]
+        members.append(
+            member(f"m{member_number}", *topics, owned=frozenset(free_partitions[:owned_count]))
+        )
+        free_partitions = free_partitions[owned_count:]
     return members
 
 
@@ -90,8 +94,8 @@ def test_uniform_gives_topics_with_few_takers_first() -> None:
 
 
 def test_uniform_evens_out_what_came_together() -> None:
-    everything = {(topic, index) for topic in (A, B) for index in range(3)}
-    target = assign(UNIFORM, member("x", A, B, owned=everything), member("y", B))
+    all_partitions = {(topic, index) for topic in (A, B) for index in range(3)}
+    target = assign(UNIFORM, member("x", A, B, owned=all_partitions), member("y", B))
     assert (len(target["x"]), len(target["y"])) == (3, 3)
 
 
@@ -199,16 +203,16 @@ def by_looking_at_all(
             if (topic, index) not in assigned_partitions:
                 least = min(takers[topic], key=lambda member_id: len(target[member_id]))
                 target[least].add((topic, index))
-    moved = True
-    while moved:
-        moved = False
+    has_moved = True
+    while has_moved:
+        has_moved = False
         for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
             for partition in sorted(target[giver]):
                 taker = min(takers[partition[0]], key=lambda member_id: len(target[member_id]))
                 if len(target[giver]) - len(target[taker]) > 1:
                     target[giver].remove(partition)
                     target[taker].add(partition)
-                    moved = True
+                    has_moved = True
     return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
 
 

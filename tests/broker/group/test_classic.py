@@ -62,19 +62,21 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
 
 def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
     driver = ClassicDriver()
-    most = tuple((str(protocol_number), b"") for protocol_number in range(PROTOCOLS_MAX))
-    refused = driver.join_reply(driver.join(protocols=(*most, ("one more", b""))))
-    assert refused.error is E.invalid_request
+    most_protocols = tuple((str(protocol_number), b"") for protocol_number in range(PROTOCOLS_MAX))
+    refused_reply = driver.join_reply(driver.join(protocols=(*most_protocols, ("one more", b""))))
+    assert refused_reply.error is E.invalid_request
     assert driver.group.members == {}
-    waiter = driver.join(protocols=most)
+    waiter = driver.join(protocols=most_protocols)
     driver.fire(TimerKind.JOIN)
     assert driver.join_reply(waiter).generation == 1
 
 
 def test_members_that_are_silent_together_start_one_rebalance() -> None:
     driver = ClassicDriver()
-    stay, *silent = driver.stable(None, None, None)
-    driver.take(driver.protocol.remove_expired_members(driver.group, [*silent, "gone"], now_ms=NOW))
+    stay, *silent_members = driver.stable(None, None, None)
+    driver.take(
+        driver.protocol.remove_expired_members(driver.group, [*silent_members, "gone"], now_ms=NOW)
+    )
     assert list(driver.group.members) == [stay]
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert driver.join_reply(driver.join(stay)).generation == 2
@@ -315,17 +317,17 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver, leader, follower = group_awaiting_assignment()
-    early = driver.sync(follower)
+    early_sync = driver.sync(follower)
     leading = driver.sync(leader, assignments={follower: b"f"})
-    assert early not in driver.answers
+    assert early_sync not in driver.answers
     (record,) = driver.writes[0].records
     assert [(m.member_id, m.assignment) for m in record.members] == [  # type: ignore[union-attr]
         (leader, b""),
         (follower, b"f"),
     ]
     driver.write()
-    assert driver.sync_reply(early).assignment == b"f"
-    assert driver.sync_reply(early).protocol == "range"
+    assert driver.sync_reply(early_sync).assignment == b"f"
+    assert driver.sync_reply(early_sync).protocol == "range"
     assert driver.sync_reply(leading).assignment == b""
     late_sync = driver.sync(follower)
     assert driver.sync_reply(late_sync).assignment == b"f"
@@ -447,9 +449,9 @@ def test_the_last_one_missing_being_silent_ends_the_rebalance() -> None:
 
 def test_a_silent_member_does_not_end_a_rebalance_that_others_are_missing_in() -> None:
     driver = ClassicDriver()
-    leader, silent, _ = driver.stable(None, None, None)
+    leader, silent_member, _ = driver.stable(None, None, None)
     waiter = driver.join(leader)
-    driver.fire(TimerKind.HEARTBEAT, silent)
+    driver.fire(TimerKind.HEARTBEAT, silent_member)
     assert waiter not in driver.answers
 
 

@@ -151,10 +151,10 @@ def test_before_kafka_19233_a_member_that_is_known_did_not_join_again() -> None:
     driver.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
     driver.beat("a", 2, owned=frozenset(driver.group.members["a"].assigned))
     assert driver.group.members["a"].member_epoch == 3
-    refused = driver.join("a", "t")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.fenced_member_epoch
-    assert "smaller member epoch (0)" in refused.reason
+    rejection = driver.join("a", "t")
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.fenced_member_epoch
+    assert "smaller member epoch (0)" in rejection.reason
 
 
 def test_where_the_last_member_leaves_its_assignment_ends_with_it() -> None:
@@ -228,9 +228,9 @@ def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
     reply = driver.require_reply(driver.beat("a", 2, topic_names=("u",)))
     assert reply.assignment == ()
     assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    done = driver.require_reply(driver.beat("a", 2, owned=frozenset()))
-    assert frozenset(done.assignment or ()) == parts("u", 0)
-    assert done.member_epoch == 3
+    last_reply = driver.require_reply(driver.beat("a", 2, owned=frozenset()))
+    assert frozenset(last_reply.assignment or ()) == parts("u", 0)
+    assert last_reply.member_epoch == 3
 
 
 def test_topics_that_do_not_exist_are_waited_for() -> None:
@@ -277,8 +277,8 @@ def test_an_assignor_in_the_background_comes_to_later_heartbeats() -> None:
     assert driver.group.state_name == "Assigning"
     assert driver.run_assignors() == 1
     assert (driver.group.assignment_epoch, driver.group.state_name) == (2, "Reconciling")
-    moved = driver.require_reply(driver.beat("a", 1))
-    assert (moved.member_epoch, moved.assignment) == (2, tuple(parts("t", 0, 1, 2, 3)))
+    moved_reply = driver.require_reply(driver.beat("a", 1))
+    assert (moved_reply.member_epoch, moved_reply.assignment) == (2, tuple(parts("t", 0, 1, 2, 3)))
     assert driver.replay_log().target == driver.group.target
 
 
@@ -452,7 +452,7 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", LEFT_FOR_A_WHILE_EPOCH, instance_id="i")
     driver.join("c", "u", instance_id="i")
-    loaded = driver.replay_log()
+    loaded_group = driver.replay_log()
     for field_name in (
         "epoch",
         "assignment_epoch",
@@ -461,9 +461,9 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
         "target",
         "resolved",
     ):
-        assert getattr(loaded, field_name) == getattr(driver.group, field_name), field_name
+        assert getattr(loaded_group, field_name) == getattr(driver.group, field_name), field_name
     for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
-        assert loaded.owner_of(partition) == driver.group.owner_of(partition)
+        assert loaded_group.owner_of(partition) == driver.group.owner_of(partition)
 
 
 def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
@@ -500,8 +500,8 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
 def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
     driver = ConsumerDriver()
     driver.join("a", "nothing")
-    (stored,) = [record for record in driver.log if isinstance(record, EpochStored)]
-    assert stored.metadata_hash == 0
+    (stored_epoch,) = [record for record in driver.log if isinstance(record, EpochStored)]
+    assert stored_epoch.metadata_hash == 0
     driver.join("b", "t")
     assert driver.group.metadata_hash != 0
     assert driver.now_ms == NOW
@@ -668,10 +668,10 @@ def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing
     ],
 )
 def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, reason: str) -> None:
-    refused = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_regular_expression
-    assert refused.reason == (
+    rejection = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_regular_expression
+    assert rejection.reason == (
         f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {reason}."
     )
 

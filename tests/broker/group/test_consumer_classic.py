@@ -45,18 +45,18 @@ def assigned_indexes(synced: Any) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("rules", "refused"),
+    ("rules", "refused_error"),
     [
         (LATEST_RULES, E.inconsistent_group_protocol),
         # before KAFKA-20662
         (Rules(malformed_subscription_is_inconsistent=False), E.unknown_server_error),
     ],
 )
-def test_a_subscription_that_cannot_be_read(rules: Rules, refused: ErrorCode) -> None:
+def test_a_subscription_that_cannot_be_read(rules: Rules, refused_error: ErrorCode) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
         joined = await group_bench.join(protocols=(("range", b"\x00"),))
-        assert joined.error is refused
+        assert joined.error is refused_error
 
     run_groups(main, rules=rules)
 
@@ -277,8 +277,8 @@ def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
         await group_bench.consume("a")
         await group_bench.consume("a", -1)
         group_bench.log.refusal = E.not_enough_replicas
-        refused = await group_bench.join(protocols=PROTOCOLS)
-        assert refused.error is E.coordinator_not_available
+        refused_reply = await group_bench.join(protocols=PROTOCOLS)
+        assert refused_reply.error is E.coordinator_not_available
         group_bench.log.refusal = None
         joined = await group_bench.join(protocols=PROTOCOLS)
         assert (joined.error, joined.generation) == (E.none, 1)

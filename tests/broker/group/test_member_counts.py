@@ -87,22 +87,22 @@ def test_counts_are_those_of_a_look_at_all_members(
         regexes = [member.topic_regex for member in members if member.topic_regex]
         assert group.tally.regexes == {regex: regexes.count(regex) for regex in regexes}
         votes = [member.server_assignor for member in members if member.server_assignor]
-        most = max(votes, key=votes.count, default=None)
-        assert group.preferred_assignor() == most
+        most_voted = max(votes, key=votes.count, default=None)
+        assert group.preferred_assignor() == most_voted
         distinct = {member.topic_names for member in members}
         assert group.tally.names_total == sum(map(len, distinct))
 
 
 def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
     tally = MemberTally()
-    most = frozenset(str(number) for number in range(NAMES_MAX))
+    most_names = frozenset(str(number) for number in range(NAMES_MAX))
     for member_id in range(3):
-        tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most))
-    assert tally.subscription_refusal(frozenset(most)) is None
+        tally.recount_member(None, ConsumerMember(member_id=str(member_id), topic_names=most_names))
+    assert tally.subscription_refusal(frozenset(most_names)) is None
     assert tally.subscription_refusal(frozenset()) is None
-    refused = tally.subscription_refusal(frozenset({"one more"}))
-    assert refused is not None
-    assert refused.error is ErrorCode.group_max_size_reached
+    refusal = tally.subscription_refusal(frozenset({"one more"}))
+    assert refusal is not None
+    assert refusal.error is ErrorCode.group_max_size_reached
 
 
 def test_where_other_topics_changed_nothing_is_counted_anew() -> None:

@@ -48,11 +48,11 @@ def test_what_is_no_subscription_can_t_be_read(metadata: bytes) -> None:
 
 def test_equal_lists_are_read_once_and_others_are_told_apart() -> None:
     reader = TopicsReader()
-    long = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
+    long_lists = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
     other_subscription = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
-    assert reader.topics_of_all(long) == frozenset(str(number) for number in range(100, 200))
+    assert reader.topics_of_all(long_lists) == frozenset(str(number) for number in range(100, 200))
     for _ in range(2):
-        topics = reader.topics_of_all([*long, other_subscription])
+        topics = reader.topics_of_all([*long_lists, other_subscription])
         assert topics is not None
         assert len(topics) == 101
     assert reader.topics_of_all([subscription(b"a"), subscription(version=-1)]) is None

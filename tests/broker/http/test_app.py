@@ -497,8 +497,8 @@ async def test_an_answer_has_the_status_of_its_operation_or_its_own() -> None:
         return {"type": "http.request", "body": b'["b"]', "more_body": False}
 
     request = Request({"type": "http", "headers": []}, receive)
-    added, known_words = [await route.endpoint(request) for route in Words().routes()]
-    assert (added.status_code, added.body) == (201, b'["b"]')
+    added_answer, known_words = [await route.endpoint(request) for route in Words().routes()]
+    assert (added_answer.status_code, added_answer.body) == (201, b'["b"]')
     assert (known_words.status_code, known_words.body) == (202, b'["a"]')
 
 
@@ -531,16 +531,16 @@ async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() ->
     async with (
         real_cluster(brokers=1) as sim,
         ControlServer.of_simulated(sim, port=0) as local_server,
-        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as everywhere,
+        ControlServer.of_simulated(sim, port=0, host="0.0.0.0") as open_server,
         httpx.AsyncClient(headers={"host": "kafka.test"}, timeout=60) as client,
     ):
         assert local_server.token is None
-        assert everywhere.token is not None
-        assert len(everywhere.token) >= 32
-        url = f"http://127.0.0.1:{everywhere.url.rpartition(':')[2]}"
+        assert open_server.token is not None
+        assert len(open_server.token) >= 32
+        url = f"http://127.0.0.1:{open_server.url.rpartition(':')[2]}"
         assert (await client.get(f"{url}/healthz")).status_code == 200
         assert (await client.get(f"{url}/api/v1/clock")).status_code == 401
-        client.headers["authorization"] = f"Bearer {everywhere.token}"
+        client.headers["authorization"] = f"Bearer {open_server.token}"
         assert (await client.get(f"{url}/api/v1/clock")).status_code == 200
         assert (await client.get(f"{local_server.url}/healthz")).status_code == 400
 
@@ -602,11 +602,12 @@ def references(value: Any) -> set[str]:
 
 
 def test_every_reference_is_in_the_document() -> None:
-    described = document(OPERATIONS)
-    assert references(described) <= {
-        f"#/components/schemas/{schema_name}" for schema_name in described["components"]["schemas"]
+    api_document = document(OPERATIONS)
+    assert references(api_document) <= {
+        f"#/components/schemas/{schema_name}"
+        for schema_name in api_document["components"]["schemas"]
     }
-    json.dumps(described)
+    json.dumps(api_document)
 
 
 def test_the_document_describes_the_routes_that_there_are() -> None:
@@ -620,14 +621,14 @@ def test_the_document_describes_the_routes_that_there_are() -> None:
             if method != "HEAD"
         }
 
-    described = {
+    described_routes = {
         (method, path)
         for path, methods in document(OPERATIONS)["paths"].items()
         for method in methods
     }
     index = {("get", path) for path in (*INDEX_PATHS, "/openapi.json")}
     page = {("get", "/"), ("get", "/ui/{path}")} if "txnsim_lab" not in missing() else set()
-    assert run_cluster(main) == described | index | page
+    assert run_cluster(main) == described_routes | index | page
 
 
 def test_an_operation_names_the_parameters_of_its_path() -> None:
@@ -656,10 +657,10 @@ async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app), base_url="http://kafka.test:9080"
         ) as page:
-            refused = await page.post(SESSION)
-            assert refused.status_code == 401
-            assert refused.headers["www-authenticate"] == "Bearer"
-            assert "set-cookie" not in refused.headers
+            refused_answer = await page.post(SESSION)
+            assert refused_answer.status_code == 401
+            assert refused_answer.headers["www-authenticate"] == "Bearer"
+            assert "set-cookie" not in refused_answer.headers
             answer = await page.post(SESSION, headers={"Authorization": f"Bearer {TOKEN}"})
             assert (answer.status_code, answer.content) == (204, b"")
             assert "SameSite=Strict" in answer.headers["set-cookie"]

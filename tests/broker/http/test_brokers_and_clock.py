@@ -176,8 +176,10 @@ async def test_leaders_are_shown_moved_and_elected(
         "last_known_elr": [],
     }
     partition_fields = {"topic": "orders", "partition": 0}
-    moved = (await client.post("/api/v1/leaders", json={**partition_fields, "leader": 3})).json()
-    assert (moved["leader"], moved["leader_epoch"]) == (3, 1)
+    moved_partition = (
+        await client.post("/api/v1/leaders", json={**partition_fields, "leader": 3})
+    ).json()
+    assert (moved_partition["leader"], moved_partition["leader_epoch"]) == (3, 1)
     elected = (await client.post("/api/v1/elections", json=partition_fields)).json()
     assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
     second_election = await client.post("/api/v1/elections", json=partition_fields)
@@ -338,8 +340,8 @@ async def test_actions_on_the_cluster_are_carried_out_and_undone(
     assert 2 in cluster.sim.brokers
     nobody = {"id": "none", "point": "now", "action": {"do": "crash", "broker": 9}}
     await client.post(FAULTS, json=nobody)
-    failed = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
-    assert failed.status_code == 408
+    failed_wait = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
+    assert failed_wait.status_code == 408
     shown_rule = (await client.get(f"{FAULTS}/none")).json()
     assert (shown_rule["struck"], "9" in shown_rule["failure"]) == (0, True)
     verified = await client.post(f"{FAULTS}/verify")
@@ -352,9 +354,9 @@ async def test_rules_are_listed_and_shown_one_by_one(
 ) -> None:
     for name in ("a", "b"):
         await client.post("/api/v1/faults", json={**HOLD, "id": name})
-    listed = (await client.get("/api/v1/faults")).json()
-    assert [rule_state["rule"]["id"] for rule_state in listed] == ["a", "b"]
-    assert (await client.get("/api/v1/faults/b")).json() == listed[1]
+    listed_rules = (await client.get("/api/v1/faults")).json()
+    assert [rule_state["rule"]["id"] for rule_state in listed_rules] == ["a", "b"]
+    assert (await client.get("/api/v1/faults/b")).json() == listed_rules[1]
 
 
 @pytest.mark.parametrize(
@@ -484,15 +486,18 @@ async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
     async with cluster.client() as app, await begin_transaction(app, "a/b") as producer:
         await producer.send("orders", 1, b"v")
         cluster.advance(5_000)
-        (listed,) = (await client.get(TRANSACTIONS)).json()
-        assert listed == (await client.get(f"{TRANSACTIONS}/a/b")).json()
-        assert (listed["state"], listed["pending_state"]) == ("Ongoing", None)
-        assert listed["partitions"] == [{"topic": "orders", "partition": 1}]
-        assert listed["open_for_ms"] >= 5_000
-        assert listed["markers_owed"] == 0
+        (listed_transaction,) = (await client.get(TRANSACTIONS)).json()
+        assert listed_transaction == (await client.get(f"{TRANSACTIONS}/a/b")).json()
+        assert (listed_transaction["state"], listed_transaction["pending_state"]) == (
+            "Ongoing",
+            None,
+        )
+        assert listed_transaction["partitions"] == [{"topic": "orders", "partition": 1}]
+        assert listed_transaction["open_for_ms"] >= 5_000
+        assert listed_transaction["markers_owed"] == 0
         (producer_state,) = (await client.get("/api/v1/producers?topic=orders&partition=1")).json()
         assert producer_state["open_since_offset"] == 0
-        assert producer_state["producer_id"] == listed["producer_id"]
+        assert producer_state["producer_id"] == listed_transaction["producer_id"]
         (judged,) = (await client.get(OPEN)).json()
         assert (judged["verdict"], judged["transactional_id"]) == ("alive", "a/b")
         assert _commands(judged) == []

@@ -618,14 +618,14 @@ async def test_rules_that_never_struck_are_listed_even_when_disarmed(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     struck = injector.arm(rule("struck", Drop()))
-    idle = injector.arm(rule("idle", Drop(), client_id="other"))
+    idle_rule = injector.arm(rule("idle", Drop(), client_id="other"))
     disarmed_rule = injector.arm(rule("gone", Drop(), nth=9))
     assert injector.cross(crossing()) is not None
     assert struck not in injector.never_struck()
     injector.disarm("gone")
-    assert injector.never_struck() == (idle, disarmed_rule)
+    assert injector.never_struck() == (idle_rule, disarmed_rule)
     injector.forget()
-    assert injector.never_struck() == (idle,)
+    assert injector.never_struck() == (idle_rule,)
 
 
 @within(run)

@@ -99,13 +99,13 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         await printed_table(capsys, bootstrap, *with_flag, "list", "--producer-ids", "x", status=2)
         await printed_table(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
 
-        described = ("--describe", "--transactional-id", "open")
+        describe_options = ("--describe", "--transactional-id", "open")
         (description,) = await printed_table(
-            capsys, bootstrap, *with_flag, *described, "--coordinator", home
+            capsys, bootstrap, *with_flag, *describe_options, "--coordinator", home
         )
         assert description["TransactionState"] == "Ongoing"
-        elsewhere = "2" if home == "1" else "1"
-        arguments = (*with_flag, *described, "--coordinator", elsewhere)
+        other_broker = "2" if home == "1" else "1"
+        arguments = (*with_flag, *describe_options, "--coordinator", other_broker)
         await printed_table(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
             leader_id = (await client.leader(WHERE)).leader_id
@@ -236,8 +236,8 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
             init_answer.ongoing_txn_producer_id,
             init_answer.ongoing_txn_producer_epoch,
         ) == written
-        following = init_answer.producer_id, init_answer.producer_epoch
-        assert following == (written[0], written[1] + 1)
+        following_identity = init_answer.producer_id, init_answer.producer_epoch
+        assert following_identity == (written[0], written[1] + 1)
         description = await text.describe("t")
         assert description.transaction_state == "Ongoing"
         assert (description.producer_id, description.producer_epoch) == written
@@ -246,7 +246,7 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         text.move_coordinator("t")
         second_init = await _init(text, keep=True)
         assert (second_init.producer_id, second_init.producer_epoch) == (written[0], written[1] + 2)
-        fenced = await text.end(4, "t", following, committed=True, read_as=5)
+        fenced = await text.end(4, "t", following_identity, committed=True, read_as=5)
         assert fenced.error_code is E.producer_fenced
         end_answer = await text.end(
             4, "t", (second_init.producer_id, second_init.producer_epoch), committed=True, read_as=5

@@ -331,7 +331,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
         identity = await client.producer("t")
         expected_error = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
         configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
-        altered = await client.ask(
+        alter_answer = await client.ask(
             "IncrementalAlterConfigs",
             1,
             resources=[
@@ -342,7 +342,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
                 }
             ],
         )
-        assert altered.responses[0].error_code is E.none
+        assert alter_answer.responses[0].error_code is E.none
         version = END_TXN_V2[listener]
         end = await client.end(version, "t", identity, committed=False, read_as=5)
         assert end.error_code is expected_error
@@ -361,10 +361,10 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
             "group_id": "g",
         }
         assert (await client.ask("AddOffsetsToTxn", 4, **offsets)).error_code is expected_error
-        added = await client.ask(
+        add_answer = await client.ask(
             "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
         )
-        (result,) = added.results_by_transaction[0].topic_results[0].results_by_partition
+        (result,) = add_answer.results_by_transaction[0].topic_results[0].results_by_partition
         assert result.partition_error_code is expected_error
 
 
@@ -610,10 +610,10 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
         await text.producer("empty")
         await text.run_transaction("over")
         await text.open_transaction("open")
-        everything = {"empty", "over", "open"}
+        all_ids = {"empty", "over", "open"}
         for duration_ms in (-1, 0):
-            assert await _listed_ids(text, 1, duration_filter=duration_ms) == everything
-        assert await _listed_ids(shipped, 1, duration_filter=-1) == everything
+            assert await _listed_ids(text, 1, duration_filter=duration_ms) == all_ids
+        assert await _listed_ids(shipped, 1, duration_filter=-1) == all_ids
         assert await _listed_ids(text, 1, duration_filter=HOUR_MS) == set()
         assert await _listed_ids(shipped, 1, duration_filter=HOUR_MS) == {"empty"}
         assert "over" in await _listed_ids(shipped, 1, duration_filter=1)

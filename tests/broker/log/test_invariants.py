@@ -165,8 +165,8 @@ def test_broken_bytes_are_found() -> None:
     driver.append(plain(2))
     state = driver.log.snapshot()
     first_batch, second_batch = driver.log.batches()
-    moved = assign(second_batch, base_offset=1, leader_epoch=0)
+    moved_batch = assign(second_batch, base_offset=1, leader_epoch=0)
     with pytest.raises(InvariantViolation, match="overlap at offset 1"):
-        invariants.check(state, (first_batch, moved), log_name="orders-0")
+        invariants.check(state, (first_batch, moved_batch), log_name="orders-0")
     with pytest.raises(InvariantViolation, match="bytes left over"):
         invariants.check(state, (first_batch, second_batch + b"\0"), log_name="orders-0")

@@ -386,7 +386,7 @@ def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
         longer = append_client(log, view[:-1], guard=0, now_ms=NOW)
         assert isinstance(longer, AppendRejection)
         assert isinstance(answer, AppendRejection) or isinstance(answer_of_copy, Appended)
-        assert all(isinstance(stored, bytes) for stored in log.batches())
+        assert all(isinstance(stored_batch, bytes) for stored_batch in log.batches())
     assert logs[0].snapshot() == logs[1].snapshot()
     assert [*logs[0].batches()] == [*logs[1].batches()]
 

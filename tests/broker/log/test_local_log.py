@@ -293,9 +293,9 @@ def test_gaps_of_a_leader_are_taken_over() -> None:
     log_driver = driver(*[NOW] * 2)
     log = make_log(log_driver.log.config)
     for base, batch in zip((0, 1, 7), [*log_driver.log.batches(), plain()], strict=True):
-        stored = assign(batch, base_offset=base, leader_epoch=0)
+        stored_batch = assign(batch, base_offset=base, leader_epoch=0)
         log = replayed_log(
-            [*log.batches(), stored],
+            [*log.batches(), stored_batch],
             topic_partition=log.topic_partition,
             config=log.config,
             leader_epoch=0,

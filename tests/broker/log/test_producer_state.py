@@ -659,15 +659,17 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     data(state, 4, pid=2)
     marker(state, 5, pid=2, epoch=9)
     state.release_below(6)
-    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    entry_by_producer = {image_entry.producer_id: image_entry for image_entry in loaded.images()}
+    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    entry_by_producer = {
+        image_entry.producer_id: image_entry for image_entry in loaded_state.images()
+    }
     lived = {image_entry.producer_id: image_entry for image_entry in state.images()}
     assert entry_by_producer[1].batches == lived[1].batches[-1:]
     assert entry_by_producer[2] == lived[2]
     assert entry_by_producer[2].batches == ()
     assert entry_by_producer[3] == lived[3]
-    assert loaded.ongoing() == ((3, 3),)
-    assert loaded.unreplicated_txns() == (), "what is loaded is taken as replicated"
+    assert loaded_state.ongoing() == ((3, 3),)
+    assert loaded_state.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
@@ -676,8 +678,8 @@ def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
     data(state, 1, pid=2)
     data(state, 2, pid=1)
     assert state.to_snapshot()[0].producer_id == 1
-    loaded = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    assert loaded.ongoing() == ((1, 2), (2, 1))
+    loaded_state = PartitionProducers.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    assert loaded_state.ongoing() == ((1, 2), (2, 1))
 
 
 def test_a_load_leaves_out_who_has_expired() -> None:

@@ -144,9 +144,9 @@ def test_an_open_transaction_of_an_older_epoch() -> None:
 def test_a_fenced_epoch_when_verification_begins() -> None:
     log = log_with(LATEST_RULES)
     mark(log, epoch=3)
-    refused = verify(log, epoch=2)
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_producer_epoch
+    rejection = verify(log, epoch=2)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_producer_epoch
     old_rules = log_with(Rules(stale_epoch_is_refused_early=False))
     mark(old_rules, epoch=3)
     guard = verify(old_rules, epoch=2)
@@ -328,5 +328,5 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         assert dirty_range is not None
         for _ in clean(log, dirty_range, NOW):
             pass
-        stored = [read_batch_header(batch).base_offset for batch in log.batches()]
-        assert stored == expected_offsets
+        stored_offsets = [read_batch_header(batch).base_offset for batch in log.batches()]
+        assert stored_offsets == expected_offsets

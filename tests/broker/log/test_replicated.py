@@ -28,10 +28,10 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     assert handed == tuple(describe_batch(batch_data) for batch_data in driver.log.batches())
     assert [batch.is_marker for batch in handed] == [False, False, True, True]
     assert [batch.committed for batch in handed] == [False, False, True, False]
-    stored = tuple(driver.log.batches())
-    assert all(batch.batch_bytes is data for batch, data in zip(handed, stored, strict=True)), (
-        "no copies"
-    )
+    stored_batches = tuple(driver.log.batches())
+    assert all(
+        batch.batch_bytes is data for batch, data in zip(handed, stored_batches, strict=True)
+    ), "no copies"
 
 
 def test_so_it_is_of_a_batch_of_a_coordinator() -> None:

@@ -25,10 +25,10 @@ INTERVAL = 4096
 
 
 def add(segment: Segment, batch_data: bytes, base: int, *, now_ms: int = NOW) -> None:
-    stored = assign(batch_data, base_offset=base, leader_epoch=0)
-    header = read_batch_header(stored)
+    stored_batch = assign(batch_data, base_offset=base, leader_epoch=0)
+    header = read_batch_header(stored_batch)
     segment.append(
-        stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
+        stored_batch, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
     )
 
 
@@ -410,8 +410,8 @@ ALL = 1 << 30
 
 
 def add_of_segments(segment: Segment, base: int, *, count: int = 1) -> None:
-    stored = assign(plain(count), base_offset=base, leader_epoch=0)
-    segment.append(stored, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
+    stored_batch = assign(plain(count), base_offset=base, leader_epoch=0)
+    segment.append(stored_batch, base, base + count - 1, max_timestamp=NOW, now_ms=NOW)
 
 
 def segments_of(*segments: tuple[int, ...]) -> Segments:

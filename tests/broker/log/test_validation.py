@@ -249,8 +249,8 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
     stored_batch = append_and_store(with_field(several, 35, ">q", NOW + 7))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
     # The value of the last record is longer than the record.
-    plain = batch_at_times(*[NOW] * 2_000)
-    assert refuse(with_field(plain, len(plain) - 3, ">b", 0x60)).error == 87
+    plain_batch = batch_at_times(*[NOW] * 2_000)
+    assert refuse(with_field(plain_batch, len(plain_batch) - 3, ">b", 0x60)).error == 87
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,8 @@ def test_timestamps(
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
     batch_data = with_field(batch_at_times(5, 9, compression=compression), 27, ">q", NEVER_MS)
-    refused = refuse(batch_data, CREATE)
-    shown_times = [text.split()[1] for _, text in refused.record_errors]
+    rejection = refuse(batch_data, CREATE)
+    shown_times = [text.split()[1] for _, text in rejection.record_errors]
     assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
     stored_batch = append_and_store(
         batch_data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS)
@@ -564,8 +564,8 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
     append_client(log, batch_data, guard=0, now_ms=NOW, timestamp_check=reread_batch)
-    (stored,) = log.batches()
-    assert read_batch_header(stored).compression == GZIP
+    (stored_batch,) = log.batches()
+    assert read_batch_header(stored_batch).compression == GZIP
 
 
 # Batches that hold a lot: looked at in steps, with bounds, and with the same result as at once.
@@ -614,17 +614,17 @@ def test_what_unpacks_to_too_much_is_too_large(
 ) -> None:
     batch = batch_of_payload(codec, records, count)
     header = read_batch_header(batch, 0)
-    refused = newest_timestamp(header, batch)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
-    assert reason in str(refused.reason)
+    rejection = newest_timestamp(header, batch)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.message_too_large, -1)
+    assert reason in str(rejection.reason)
 
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
     batch = batch_of_payload(GZIP, b"\xff" * 12, 1)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, -1)
+    rejection = newest_timestamp(read_batch_header(batch, 0), batch)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.invalid_record, -1)
 
 
 @pytest.mark.slow
@@ -634,8 +634,8 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     header = read_batch_header(batch, 0)
     assert is_heavy_to_check([header])
     assert not is_heavy_to_check([])
-    costs_ns, packed, newest = in_steps(header, batch)
-    assert len(packed) == 1
+    costs_ns, packed_records, newest = in_steps(header, batch)
+    assert len(packed_records) == 1
     assert len(costs_ns) >= count // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
     assert newest == newest_timestamp(header, batch) == NOW
@@ -659,28 +659,28 @@ def in_steps(
     header: BatchHeader, batch: bytes
 ) -> tuple[list[int], list[PackedRecords], AppendRejection | int]:
     steps = newest_in_steps(header, batch)
-    costs_ns, packed, answer = [], [], None
+    costs_ns, packed_records, answer = [], [], None
     while True:
         try:
             step = steps.send(answer)
         except StopIteration as end:
-            return costs_ns, packed, end.value
+            return costs_ns, packed_records, end.value
         answer = None
         if isinstance(step, int):
             costs_ns.append(step)
         else:
-            packed.append(step)
+            packed_records.append(step)
             answer = unpack_records(step, mmap.mmap(-1, step.room_bytes))
 
 
 def test_packed_batches_and_many_records_are_heavy() -> None:
-    packed = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
-    bare = read_batch_header(plain(), 0)
-    assert is_heavy_to_check([bare, packed])
-    assert not is_heavy_to_check([bare] * (WALK_BYTES // bare.size))
-    many = [msgspec.structs.replace(bare, records_count=WALK_PIECES)]
+    packed_header = read_batch_header(batch_of_payload(GZIP, UNPACKING_TINY, 1), 0)
+    bare_header = read_batch_header(plain(), 0)
+    assert is_heavy_to_check([bare_header, packed_header])
+    assert not is_heavy_to_check([bare_header] * (WALK_BYTES // bare_header.size))
+    many = [msgspec.structs.replace(bare_header, records_count=WALK_PIECES)]
     assert not is_heavy_to_check(many)
-    assert is_heavy_to_check([*many, bare])
+    assert is_heavy_to_check([*many, bare_header])
     assert is_heavy_to_check([read_batch_header(plain(record_value=bytes(WALK_BYTES)), 0)])
 
 
@@ -706,11 +706,11 @@ def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
 
 
 def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
-    batch, bare = wide(260_000, ZSTD), wide(260_000, NONE)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch)
-    assert isinstance(refused, AppendRejection)
-    assert refused.error is ErrorCode.message_too_large
-    assert newest_timestamp(read_batch_header(bare, 0), bare) == NOW
+    batch, bare_batch = wide(260_000, ZSTD), wide(260_000, NONE)
+    rejection = newest_timestamp(read_batch_header(batch, 0), batch)
+    assert isinstance(rejection, AppendRejection)
+    assert rejection.error is ErrorCode.message_too_large
+    assert newest_timestamp(read_batch_header(bare_batch, 0), bare_batch) == NOW
 
 
 # Searches by time, inside batches too.

@@ -166,12 +166,12 @@ def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
 
 
 def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> None:
-    short = {"interval.ms": "20000"}
-    long = {"interval.ms": "3000000"}
+    short_interval = {"interval.ms": "20000"}
+    long_interval = {"interval.ms": "3000000"}
     for subscriptions, expected_ms in (
         ({}, INTERVAL_MS),
-        ({"a": long}, INTERVAL_MS),
-        ({"a": long, "b": short}, 20_000),
+        ({"a": long_interval}, INTERVAL_MS),
+        ({"a": long_interval, "b": short_interval}, 20_000),
     ):
         assert requested_of(ID, CLIENT, subscriptions).interval_ms == expected_ms
 

@@ -668,10 +668,12 @@ def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() ->
 
 
 def test_what_is_refused_is_left_out_of_what_changes_at_once() -> None:
-    good, bad = (("user", "u"),), (("group", "g"),)
+    good_entity, bad_entity = (("user", "u"),), (("group", "g"),)
     change = [QuotaChange(key=RATE, value=1.0)]
-    assert altered_quotas(EMPTY, {good: change, bad: change}).client_quotas == {good: {RATE: 1.0}}
-    assert altered_quotas(EMPTY, {bad: change}) is EMPTY
+    assert altered_quotas(EMPTY, {good_entity: change, bad_entity: change}).client_quotas == {
+        good_entity: {RATE: 1.0}
+    }
+    assert altered_quotas(EMPTY, {bad_entity: change}) is EMPTY
 
 
 # The configs of topics: which there are, and Kafka's defaults.
@@ -684,9 +686,9 @@ def test_every_default_of_a_topic_is_valid(config_name: str) -> None:
 
 def test_configs_that_came_with_a_release() -> None:
     older_configs = topic_configs(Rules(topics_have_dead_letters=False))
-    came = TOPIC_CONFIGS.keys() - older_configs.keys()
-    assert len(came) == 3
-    assert came < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).broker_names())
+    new_names = TOPIC_CONFIGS.keys() - older_configs.keys()
+    assert len(new_names) == 3
+    assert new_names < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).broker_names())
     assert topic_complaint("remote.copy.lag.ms", "0") is None
     assert topic_complaint("remote.copy.lag.ms", "0", older_configs) == (
         "Unknown topic config name: remote.copy.lag.ms"

@@ -165,10 +165,10 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
     changed_partition = partition_after(reassigned, (1, 2, 3), min_isr=2)
     assert leadership_of(changed_partition) == (3, (3,), (1, 2), ())
     assert changed_partition is not None
-    dead = partition_after(changed_partition, (), down=(3,))
-    assert leadership_of(dead) == (-1, (), (1, 2, 3), (3,))
-    assert dead is not None
-    unclean = partition_after(dead, (), down=(3,), unclean_shutdown=3)
+    leaderless_partition = partition_after(changed_partition, (), down=(3,))
+    assert leadership_of(leaderless_partition) == (-1, (), (1, 2, 3), (3,))
+    assert leaderless_partition is not None
+    unclean = partition_after(leaderless_partition, (), down=(3,), unclean_shutdown=3)
     assert leadership_of(unclean) == (-1, (), (1, 2), (3,))
     assert unclean is not None
     assert partition_after(unclean, ()) is None, "3 is back, and nobody leads"
@@ -710,9 +710,9 @@ def test_every_change_is_a_new_image_one_offset_further() -> None:
 
 def test_one_partition_is_replaced_and_the_others_stay() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    moved = image.with_partition(TopicPartition("orders", 1), partition(3, epoch=1))
-    assert [partition.leader for partition in moved.topics["orders"].partitions] == [1, 3]
-    assert moved.topics["orders"].partitions[0] is image.topics["orders"].partitions[0]
+    moved_image = image.with_partition(TopicPartition("orders", 1), partition(3, epoch=1))
+    assert [partition.leader for partition in moved_image.topics["orders"].partitions] == [1, 3]
+    assert moved_image.topics["orders"].partitions[0] is image.topics["orders"].partitions[0]
 
 
 def test_the_epoch_of_the_features_moves_with_a_feature_only() -> None:

@@ -29,14 +29,14 @@ SETTINGS = {
 
 @pytest.mark.parametrize("release", RELEASED, ids=lambda release: release.name)
 def test_a_release_has_the_settings_of_its_jars(release: Release) -> None:
-    recorded = recorded_facts(release.name)
-    assert len(recorded) > 200
-    assert [*differences(table_facts(release), recorded)] == []
+    kafka_facts = recorded_facts(release.name)
+    assert len(kafka_facts) > 200
+    assert [*differences(table_facts(release), kafka_facts)] == []
 
 
 def test_a_difference_is_noticed() -> None:
-    recorded = recorded_facts("4.4")
-    changed_facts: FactsByName = {**recorded, ("topic", "retention.ms"): {"type": "INT"}}
+    kafka_facts = recorded_facts("4.4")
+    changed_facts: FactsByName = {**kafka_facts, ("topic", "retention.ms"): {"type": "INT"}}
     del changed_facts["broker", "node.id"]
     changed_facts["group", "new"] = {}
     assert [*differences(table_facts(RELEASES["4.4"]), changed_facts)] == [

@@ -85,6 +85,6 @@ def test_a_group_begins_at_the_end_unless_it_says_so() -> None:
 @pytest.mark.parametrize("duration", ["PT-1S", "PT-0.5S", "-PT1S", "PT", "P", "1h"])
 def test_a_duration_below_zero_and_what_is_none_are_refused(duration: str) -> None:
     own_configs = {"share.auto.offset.reset": f"by_duration:{duration}"}
-    refused = group_refusal("g", own_configs, Settings())
-    assert refused is not None
-    assert "by_duration" in refused.reason
+    refusal = group_refusal("g", own_configs, Settings())
+    assert refusal is not None
+    assert "by_duration" in refusal.reason

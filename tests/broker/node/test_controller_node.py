@@ -258,8 +258,8 @@ async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(
     assert reply.error == 0
     assert reply.broker_epoch == controller_bench.metadata.image.brokers[B1].epoch
     assert controller_bench.controller.state(B1) is FENCED
-    stale = await controller_bench.beat(B1, epoch=1)
-    assert stale.error == ErrorCode.stale_broker_epoch
+    stale_reply = await controller_bench.beat(B1, epoch=1)
+    assert stale_reply.error == ErrorCode.stale_broker_epoch
     assert not (await controller_bench.beat(B1)).is_fenced
 
 
@@ -309,8 +309,10 @@ async def test_unclean_elections_are_tried_by_the_cluster_clock(
 @pytest.mark.parametrize("is_on", [True, False])
 def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
     async def main(controller_bench: ControllerBench) -> None:
-        moved = msgspec.structs.replace(controller_bench.partition, leader=B2)
-        controller_bench.metadata.publish(controller_bench.metadata.image.with_partition(P0, moved))
+        moved_partition = msgspec.structs.replace(controller_bench.partition, leader=B2)
+        controller_bench.metadata.publish(
+            controller_bench.metadata.image.with_partition(P0, moved_partition)
+        )
         controller_bench.env.clock.advance(86_400_000)
         assert controller_bench.partition.leader == 2, "an advance moves no leader"
         for _ in range(302):
@@ -368,9 +370,9 @@ def test_subscribers_learn_of_a_change_in_order_of_subscription() -> None:
 def test_a_refused_topic_is_not_published() -> None:
     metadata_core = metadata()
     image_before = metadata_core.image
-    refused = metadata_core.create_topic(TopicToCreate(name="a b"))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.invalid_topic_exception
+    rejection = metadata_core.create_topic(TopicToCreate(name="a b"))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.invalid_topic_exception
     assert metadata_core.image is image_before
 
 
@@ -403,20 +405,22 @@ def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() 
     )
     assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
-    refused = metadata_core.create_topics(
+    rejections = metadata_core.create_topics(
         [metadata_core.automatic(f"u-{user_number}") for user_number in range(5_001)]
     )
-    assert {getattr(outcome, "error", None) for outcome in refused} == {ErrorCode.policy_violation}
+    assert {getattr(outcome, "error", None) for outcome in rejections} == {
+        ErrorCode.policy_violation
+    }
     assert len(images) == 1, "more than one request may make are none"
 
 
 def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> None:
-    reached = {BrokerId(1)}
+    reached_brokers = {BrokerId(1)}
     metadata_core = Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
         random_bits=SeededRng(1).stream("topic-ids").getrandbits,
-        reaches=lambda broker_id: broker_id in reached,
+        reaches=lambda broker_id: broker_id in reached_brokers,
     )
     offsets_by_broker: list[tuple[int, int]] = []
     for number in (1, 2):
@@ -430,7 +434,7 @@ def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> 
     assert offsets_by_broker == [(1, offset_before + 1), (1, offset_before + 2)]
     metadata_core.catch_up(BrokerId(2))
     assert len(offsets_by_broker) == 2, "its link is cut still"
-    reached.add(BrokerId(2))
+    reached_brokers.add(BrokerId(2))
     metadata_core.catch_up(BrokerId(2))
     metadata_core.catch_up(BrokerId(2))
     assert offsets_by_broker[2:] == [(2, offset_before + 2)], "the latest one, once"
@@ -634,8 +638,8 @@ async def test_a_rule_names_the_partitions_whose_roles_change(
 @within(run_of_image_intake)
 async def test_a_broker_without_a_replica_has_no_role(controller_bench: ImageIntakeBench) -> None:
     controller_bench.arm(Hold(), topic="others")
-    controller_bench.intake.receive(elsewhere := with_other_leader(FIRST, "others"))
-    assert controller_bench.taken[-1] is elsewhere
+    controller_bench.intake.receive(other_image := with_other_leader(FIRST, "others"))
+    assert controller_bench.taken[-1] is other_image
 
 
 WIDE = FIRST.with_topic(

@@ -201,8 +201,12 @@ def not_here() -> tuple[Row, Iterable[Row]]:
 def _range(version_range: tuple[int, int] | None) -> str:
     if version_range is None:
         return "–"
-    low, high = version_range
-    return str(low) if low == high else f"{low}–{high}"
+    lowest_version, highest_version = version_range
+    return (
+        str(lowest_version)
+        if lowest_version == highest_version
+        else f"{lowest_version}–{highest_version}"
+    )
 
 
 def _levels(release: Release, name: str) -> str:

@@ -228,11 +228,11 @@ async def test_the_list_of_connections_has_the_id(
 ) -> None:
     async with asking(cluster) as client:
         await client.ask(API_VERSIONS, 3, client_software_name="x", client_software_version="1")
-        (shown,) = (await http.get("/api/v1/connections")).json()
-        assert shown == {
+        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        assert shown_connection == {
             "broker": 1,
             "listener": "PLAINTEXT",
-            "address": shown["address"],
+            "address": shown_connection["address"],
             "principal": "User:ANONYMOUS",
             "client_id": "app",
             "client_instance_id": None,
@@ -241,8 +241,11 @@ async def test_the_list_of_connections_has_the_id(
         }
         client.send(OFFSET_DELETE, 1, FIRST, client_id=None, group_id="g", topics=[])
         await client.wire.answer()
-        (shown,) = (await http.get("/api/v1/connections")).json()
-        assert (shown["client_id"], shown["client_instance_id"]) == ("app", uuid_text(FIRST))
+        (shown_connection,) = (await http.get("/api/v1/connections")).json()
+        assert (shown_connection["client_id"], shown_connection["client_instance_id"]) == (
+            "app",
+            uuid_text(FIRST),
+        )
 
     async def none_is_left() -> bool:
         remaining_connections: list[Any] = (await http.get("/api/v1/connections")).json()

@@ -117,10 +117,10 @@ async def test_the_transaction_outlives_its_client_and_its_coordinator() -> None
         )
         assert description.transaction_timeout.total_seconds() * 1_000 == NEVER_MS
         answer = await client.end(5, "t", kept_identity, committed=True)
-        following = (first_identity[0], first_identity[1] + 2)
+        following_identity = (first_identity[0], first_identity[1] + 2)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
             E.none,
-            *following,
+            *following_identity,
         )
         await client.wait_for_state("t", "CompleteCommit")
         # The marker has the identity of the records, one epoch above.
@@ -131,9 +131,9 @@ async def test_the_transaction_outlives_its_client_and_its_coordinator() -> None
         second_end = await client.end(5, "t", kept_identity, committed=True)
         assert (second_end.error_code, second_end.producer_id, second_end.producer_epoch) == (
             E.none,
-            *following,
+            *following_identity,
         )
-        assert await client.produce(12, "t", following) is E.none, "the next transaction"
+        assert await client.produce(12, "t", following_identity) is E.none, "the next transaction"
 
 
 async def test_a_kept_transaction_takes_nothing_more() -> None:

@@ -59,9 +59,9 @@ async def open_wire_to_one(cluster: VirtualCluster) -> WireClient:
 @pytest.mark.parametrize("release_name", RELEASES)
 def test_versions_lie_within_the_release_and_begin_where_ours_do(release_name: str) -> None:
     release = RELEASES[release_name]
-    for key, (low, high) in shipped_apis(release).advertised.items():
-        assert high <= release.api_versions[key][1]
-        assert low == ADVERTISED[key][0]
+    for key, (lowest_version, highest_version) in shipped_apis(release).advertised.items():
+        assert highest_version <= release.api_versions[key][1]
+        assert lowest_version == ADVERTISED[key][0]
     answer = api_versions_answer(release_name, 3)
     ranges = {
         api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys

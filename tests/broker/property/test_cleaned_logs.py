@@ -153,8 +153,10 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         records_after = self.read(COMMITTED)
         assert latest(records_after) == latest(records_before), "no reader misses a value"
         assert set(records_after) <= set(records_before), "and none sees one that was not there"
-        below = [record for record in records_after if record.offset < dirty_range.end_offset]
-        assert [record for record in below if record.value is not None] == self.expected(
+        records_below = [
+            record for record in records_after if record.offset < dirty_range.end_offset
+        ]
+        assert [record for record in records_below if record.value is not None] == self.expected(
             dirty_range.end_offset
         )
         assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
@@ -229,16 +231,20 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         replayed_by_id = {
             producer.producer_id: producer for producer in replayed.producers.all_producers()
         }
-        for living in self.log.producers.all_producers():
+        for living_producer in self.log.producers.all_producers():
             # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
             # empty control batch tells a reload nothing (ProducerAppendInfo.append).
-            if living.last_sequence >= 0 or living.producer_id in replayed_by_id:
-                replayed_producer = replayed_by_id[living.producer_id]
+            if living_producer.last_sequence >= 0 or living_producer.producer_id in replayed_by_id:
+                replayed_producer = replayed_by_id[living_producer.producer_id]
                 if replayed_producer.coordinator_epoch < 0:
                     # Its markers are emptied or gone: who reloads learns no coordinator epoch.
-                    living = replace(living, coordinator_epoch=replayed_producer.coordinator_epoch)
-                assert replayed_producer.last_sequence == living.last_sequence
-                assert replace(replayed_producer, batches=()) == replace(living, batches=())
+                    living_producer = replace(
+                        living_producer, coordinator_epoch=replayed_producer.coordinator_epoch
+                    )
+                assert replayed_producer.last_sequence == living_producer.last_sequence
+                assert replace(replayed_producer, batches=()) == replace(
+                    living_producer, batches=()
+                )
         assert replayed.last_stable_offset == self.log.last_stable_offset
         assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
 

@@ -170,8 +170,8 @@ class LogAgainstList(RuleBasedStateMachine):
         assert isinstance(answer, Appended), answer
         assert answer.base_offset == self.log_end
         assert answer.last_offset == self.log_end + max(len(values), 1) - 1
-        *_, stored = self.log.batches()
-        header = read_batch_header(stored)
+        *_, stored_batch = self.log.batches()
+        header = read_batch_header(stored_batch)
         self.events.append(
             Event(
                 base=answer.base_offset,
@@ -183,7 +183,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 transactional=header.is_transactional,
                 outcome=outcome,
                 sent=data,
-                stored=stored,
+                stored=stored_batch,
                 coordinator_epoch=coordinator_epoch,
             )
         )
@@ -351,9 +351,9 @@ class LogAgainstList(RuleBasedStateMachine):
                 aborted.append((event.pid, first_offset))
                 if first_offset < upper and event.base >= start:
                     touched.append((event.pid, first_offset))
-        listed = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
-        assert [entry for entry in listed if entry in touched] == touched
-        assert set(listed) <= set(aborted)
+        listed_transactions = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
+        assert [entry for entry in listed_transactions if entry in touched] == touched
+        assert set(listed_transactions) <= set(aborted)
 
     # Bounds and leaders
 
@@ -373,9 +373,9 @@ class LogAgainstList(RuleBasedStateMachine):
         Of transactions that end before the snapshot that the reload begins with it no longer tells
         which are not replicated (ProducerStateManager.truncateAndReload takes all for replicated).
         """
-        below = [event for event in self.events if event.last < self.high_watermark]
+        events_below = [event for event in self.events if event.last < self.high_watermark]
         end = self.log_end
-        self.events = self.events[: len(below) + keep]
+        self.events = self.events[: len(events_below) + keep]
         if self.log_end < end:
             offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
             self.settled = max((offset for offset in offsets if offset <= self.log_end), default=0)
@@ -451,17 +451,17 @@ class LogAgainstList(RuleBasedStateMachine):
         stable = self.log.last_stable_offset
         for start in {self.log_start, (self.log_start + self.log_end) // 2, self.log_end}:
             assert consume(self.log, start) == self.expected(start, stable, committed=True)
-        stored = self.stored_to_read()
+        stored_batches = self.stored_to_read()
         values_read = [
             record.value
-            for batch_data in stored
+            for batch_data in stored_batches
             if not read_batch_header(batch_data).is_control
             for record in read_records(batch_data)
             if record.offset >= self.log_start
         ]
         assert values_read == self.expected(self.log_start, self.high_watermark, committed=False)
         assert self.log.readable_bytes(self.log_start, UNCOMMITTED) in (
-            sum(map(len, stored)),
+            sum(map(len, stored_batches)),
             ENOUGH_BYTES,
         )
         assert self.log.latest(COMMITTED) == stable
@@ -491,11 +491,11 @@ class LogAgainstList(RuleBasedStateMachine):
         live, replayed_state = self.log.snapshot(), replayed.snapshot()
         if self.log_start == 0 and not self.reloaded:
             assert live == replayed_state
-        for producer, full in zip(live.producers, replayed_state.producers, strict=True):
+        for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):
             batches = producer.batches
-            assert batches == full.batches[len(full.batches) - len(batches) :]
-            assert bool(batches) == bool(full.batches)
-            assert replace(producer, batches=()) == replace(full, batches=())
+            assert batches == full_producer.batches[len(full_producer.batches) - len(batches) :]
+            assert bool(batches) == bool(full_producer.batches)
+            assert replace(producer, batches=()) == replace(full_producer, batches=())
         assert live.ongoing == replayed_state.ongoing
         assert live.unreplicated == tuple(
             (first_offset, marker)

@@ -310,15 +310,15 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     @invariant()
     def live_is_what_would_be_loaded(self) -> None:
-        loaded = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
-        if loaded is None:
+        loaded_entry = read_log(self.log, release_rules=LATEST_RULES).entries.get(TID)
+        if loaded_entry is None:
             never_logged = self.txn is None or self.txn.producer_epoch == -1
             assert never_logged
             return
         assert self.txn is not None
         field_names = _logged_names(self.txn)
         live = {field_name: getattr(self.txn, field_name) for field_name in field_names}
-        assert live == {field_name: getattr(loaded, field_name) for field_name in field_names}
+        assert live == {field_name: getattr(loaded_entry, field_name) for field_name in field_names}
 
     @invariant()
     def prepared_waits_for_completion(self) -> None:

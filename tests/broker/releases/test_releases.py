@@ -158,9 +158,11 @@ def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() 
         "Unable to register because the broker does not support finalized version 2 of "
         "transaction.version. The broker wants a version between 0 and 0, inclusive."
     )
-    refused = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
-    assert refused is not None
-    assert "version 21 of metadata.version. The broker wants a version between 1 and 14" in refused
+    complaint = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
+    assert complaint is not None
+    assert (
+        "version 21 of metadata.version. The broker wants a version between 1 and 14" in complaint
+    )
 
 
 def test_the_controller_asks_itself_first_and_then_every_broker() -> None:

@@ -133,11 +133,11 @@ def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
 def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST_RULES)
     log = log_with_records(disk)
-    elsewhere = cluster().with_topic(
+    moved_image = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other_log = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
-    disk.reopen(elsewhere, B1, now_ms=NOW)
+    other_log = disk.log(moved_image.topics["orders"], 1, LogConfig(rules=LATEST_RULES))
+    disk.reopen(moved_image, B1, now_ms=NOW)
     assert list(disk) == [other_log]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
     disk.reopen(smaller, B1, now_ms=NOW)
@@ -283,12 +283,12 @@ class Disks:
 
     def look(self, budget: int) -> tuple[BudgetCheck, list[tuple[int, PartitionLog]]]:
         look = BudgetCheck()
-        moved = [
+        moved_logs = [
             replica
             for replica in enforce_budget(self.disks, budget, NOW, look)
             if replica is not None
         ]
-        return look, moved
+        return look, moved_logs
 
 
 @pytest.fixture
@@ -305,8 +305,8 @@ def fill(driver: LogDriver, batches: int, *, at_ms: int = 0) -> None:
 def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
     driver = disks.log()
     fill(driver, 40)
-    look, moved = disks.look(OFF)
-    assert (look.freed_bytes, moved, len(driver.log.local.segments)) == (0, [], 4)
+    look, moved_logs = disks.look(OFF)
+    assert (look.freed_bytes, moved_logs, len(driver.log.local.segments)) == (0, [], 4)
     assert look.held_bytes == driver.log.local.segments.size_bytes + 40 * (
         BATCH_BYTES + LIST_ENTRY_BYTES
     )
@@ -317,8 +317,8 @@ def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
     fill(young_log, 60, at_ms=10)
     fill(old_log, 60)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held_bytes)
-    assert moved == [(0, old_log.log)]
+    look, moved_logs = disks.look(held_bytes)
+    assert moved_logs == [(0, old_log.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
     assert (old_log.log.log_start_offset, young_log.log.log_start_offset) == (20, 0)
     assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed_bytes <= held_bytes * 14 // 16
@@ -349,8 +349,8 @@ def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> N
     for _ in range(60):
         assert driver.append(batch(-1, pid=-1, record_value=VALUE)) == 0
     count = len(driver.log.local.segments)
-    look, moved = disks.look(10 * KB)
-    assert (look.freed_bytes, moved) == (0, [])
+    look, moved_logs = disks.look(10 * KB)
+    assert (look.freed_bytes, moved_logs) == (0, [])
     assert len(driver.log.local.segments) == count
 
 
@@ -361,8 +361,8 @@ def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     follower = disks.follower(leader)
     held_bytes = disks.look(OFF)[0].held_bytes
     assert held_bytes == single_held_bytes + 60 * LIST_ENTRY_BYTES
-    _, moved = disks.look(held_bytes)
-    assert moved == [(0, leader.log), (1, follower)]
+    _, moved_logs = disks.look(held_bytes)
+    assert moved_logs == [(0, leader.log), (1, follower)]
     assert leader.log.log_start_offset == follower.log_start_offset > 0
 
 
@@ -381,8 +381,8 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
     fill(large_log, 60)
     fill(small_log, 2)
     held_bytes = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held_bytes * 3 // 2)
-    assert (look.freed_bytes, moved) == (0, [])
+    look, moved_logs = disks.look(held_bytes * 3 // 2)
+    assert (look.freed_bytes, moved_logs) == (0, [])
     assert (len(large_log.log.local.segments), len(small_log.log.local.segments)) == (2, 1)
 
 

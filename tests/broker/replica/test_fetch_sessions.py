@@ -120,10 +120,10 @@ def result_indexes(concluded: Conclusion) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "following"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
+    ("epoch", "next_epoch"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
 )
-def test_epochs_wrap_to_one(epoch: int, following: int) -> None:
-    assert next_session_epoch(epoch) == following
+def test_epochs_wrap_to_one(epoch: int, next_epoch: int) -> None:
+    assert next_session_epoch(epoch) == next_epoch
 
 
 def test_a_session_goes_on_after_the_last_epoch() -> None:
@@ -307,10 +307,12 @@ def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
 
 
 def test_after_an_error_the_watermark_is_sent_again() -> None:
-    failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
+    failed_outcome = FetchOutcome(
+        error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0
+    )
     cached = CachedPartition(fetch_partition_of(A))
     cached.note_outcome(IDLE)
-    assert cached.note_outcome(failed)
+    assert cached.note_outcome(failed_outcome)
     assert cached.high_watermark == -1
     assert cached.note_outcome(IDLE)
     assert not cached.note_outcome(IDLE)
@@ -413,8 +415,8 @@ def test_the_zero_id_has_no_name() -> None:
     )
     plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
     assert isinstance(plan, OpeningPlan)
-    failed = FetchOutcome(error=E.unknown_topic_id)
-    reader.session_id = reader.cache.conclude(plan, [failed], now_ms=0).session_id
+    failed_outcome = FetchOutcome(error=E.unknown_topic_id)
+    reader.session_id = reader.cache.conclude(plan, [failed_outcome], now_ms=0).session_id
     reader.epoch = 1
     second_plan = reader.plan()
     assert isinstance(second_plan, IncrementalPlan)
@@ -487,14 +489,14 @@ def test_a_consumer_does_not_evict_a_young_session() -> None:
 
 def test_the_session_that_was_idle_longest_is_evicted() -> None:
     cache = sessions(2 * SHARD_COUNT)
-    idle, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
+    idle_reader, *other_readers = fill(cache, 2 * SHARD_COUNT, A)
     for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
     late_reader = Reader(cache)
     late_reader.now_ms = EVICTION_MS + 1
     assert late_reader.fetch(A).session_id > 0
-    assert cache.find(idle.session_id) is None
+    assert cache.find(idle_reader.session_id) is None
     assert len(cache) == 2 * SHARD_COUNT
 
 
@@ -535,8 +537,8 @@ def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None
     fill(cache, SHARD_COUNT, A, B, C)
     followers = fill(cache, SHARD_COUNT, A, follower=True)
     assert all(reader.session_id for reader in followers)
-    (refused,) = fill(cache, 1, A, B, follower=True)
-    assert refused.session_id == 0, "nobody old enough"
+    (refused_reader,) = fill(cache, 1, A, B, follower=True)
+    assert refused_reader.session_id == 0, "nobody old enough"
     fill(cache, SHARD_COUNT - 1, A)
     for reader in followers:
         reader.now_ms = EVICTION_MS + 1

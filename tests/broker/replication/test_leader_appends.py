@@ -99,8 +99,8 @@ async def test_an_append_is_reported_and_replicated() -> None:
 async def test_where_the_log_is_not_led_nothing_happens() -> None:
     bench = Bench()
     appends: Appends = []
-    refused = await await_append(bench.appends.append(a_batch(bench, is_led=False), appends))
-    assert isinstance(refused, Rejection)
+    rejection = await await_append(bench.appends.append(a_batch(bench, is_led=False), appends))
+    assert isinstance(rejection, Rejection)
     assert not appends
 
 
@@ -110,9 +110,9 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     gates.disk.is_full = True
     assert not bench.appends.is_open
     appends: Appends = []
-    refused = await await_append(bench.appends.append(a_batch(bench), appends))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.kafka_storage_error
+    rejection = await await_append(bench.appends.append(a_batch(bench), appends))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.kafka_storage_error
     second_append = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
     assert isinstance(second_append, Rejection)
     assert gates.failures == 2
@@ -126,18 +126,18 @@ async def test_a_refusal_of_the_log_is_the_answer() -> None:
     bench.publish(bench.image.with_topic_configs("orders", {"max.message.bytes": "1"}))
     for trace_level in (TraceLevel.OFF, TraceLevel.FULL):
         bench.tracer.level = trace_level
-        refused = await await_append(bench.appends.append(a_batch(bench), []))
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.message_too_large
+        rejection = await await_append(bench.appends.append(a_batch(bench), []))
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.message_too_large
 
 
 async def test_too_few_in_sync_tell_where_the_log_begins() -> None:
     bench = Bench(min_isr=2)
     assert bench.appends.refuse_too_few_replicas(bench.leader.log) is None
     bench.lead(B1, isr=(B1,))
-    refused = bench.appends.refuse_too_few_replicas(bench.leader.log)
-    assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.not_enough_replicas, 0)
+    rejection = bench.appends.refuse_too_few_replicas(bench.leader.log)
+    assert isinstance(rejection, AppendRejection)
+    assert (rejection.error, rejection.log_start_offset) == (ErrorCode.not_enough_replicas, 0)
 
 
 @pytest.fixture

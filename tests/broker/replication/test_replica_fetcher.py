@@ -91,9 +91,11 @@ def test_an_append_is_everywhere_and_committed_in_the_same_turn() -> None:
     replica_bench.settle()
     assert log_ends(replica_bench) == [3, 3, 3]
     assert replica_bench.leader.log.high_watermark == 3
-    stored = bytes_of(replica_bench.leader.log)
+    stored_bytes = bytes_of(replica_bench.leader.log)
     for node in replica_bench.nodes.values():
-        assert all(a is b for a, b in zip(bytes_of(node.log), stored, strict=True)), "references"
+        assert all(a is b for a, b in zip(bytes_of(node.log), stored_bytes, strict=True)), (
+            "references"
+        )
     assert len(fetches(replica_bench, since)) == 2, "one exchange per follower"
 
 
@@ -167,9 +169,9 @@ def test_a_request_names_only_what_has_changed() -> None:
     ]
     assert [len(first_fetch.partitions), first_fetch.session_epoch] == [1, 0]
     replica_bench.settle(seconds=60)
-    idle = fetches(replica_bench)[-1]
-    assert idle.partitions == ()
-    assert idle.max_wait_ms == replica_bench.settings.replica_lag_time_max_ms // 4
+    idle_request = fetches(replica_bench)[-1]
+    assert idle_request.partitions == ()
+    assert idle_request.max_wait_ms == replica_bench.settings.replica_lag_time_max_ms // 4
     assert other_fetches[-1].partitions[0].fetch_offset == 1
     since = len(replica_bench.sent)
     replica_bench.settle(seconds=60)

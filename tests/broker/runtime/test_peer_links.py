@@ -296,11 +296,11 @@ async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> Non
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
-    bad, good = link_bench.ask("bad"), link_bench.ask("good")
+    bad_request, good_request = link_bench.ask("bad"), link_bench.ask("good")
     with capture_logs() as logs:
-        assert await good == "good"
+        assert await good_request == "good"
     with pytest.raises(PeerAnsweredError):
-        await bad
+        await bad_request
     assert [entry["event"] for entry in logs] == ["peer.delivery_failed"]
 
 
@@ -427,16 +427,16 @@ async def test_latency_keeps_the_order_of_a_link(
 
 
 async def test_nothing_is_described_while_no_rule_is_armed() -> None:
-    described: list[object] = []
+    described_commands: list[object] = []
 
     def describe(command: object) -> Subject:
-        described.append(command)
+        described_commands.append(command)
         return Subject()
 
     link_bench = LinkBench(describe_command=describe)
     link_bench.network.register(B, echo)
     await link_bench.ask()
-    assert described == []
+    assert described_commands == []
 
 
 async def test_request_and_response_cross_their_points() -> None:

@@ -153,8 +153,8 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
         client_context(ClientTls(authority="a"))
     own_files = TlsFiles(certificate=str(pki.broker.certificate), key=str(pki.broker.key))
     handshake(server_context(own_files, ClientAuth.NONE), client_context(pki.trust()))
-    bare = TlsPem(**pem_texts(pki.broker))
-    handshake(server_context(bare, ClientAuth.NONE), client_context(pki.trust()))
+    bare_files = TlsPem(**pem_texts(pki.broker))
+    handshake(server_context(bare_files, ClientAuth.NONE), client_context(pki.trust()))
 
 
 # The real world: system clocks and event loops.
@@ -256,8 +256,8 @@ def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.Monk
     assert len(set(ports)) == 20
     assert all(10_000 <= port < 32_768 for port in ports)
     (taken_port,) = free_ports(1)
-    with tcp_socket("127.0.0.1", taken_port) as busy:
-        busy.listen()
+    with tcp_socket("127.0.0.1", taken_port) as busy_socket:
+        busy_socket.listen()
         monkeypatch.setattr(real_world, "_PORT_RANGE", range(taken_port, taken_port + 1))
         with pytest.raises(OSError, match="1 free ports are wanted"):
             free_ports(1)

@@ -215,19 +215,19 @@ MANY = 3_000
 
 
 def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> None:
-    ring_tracer, everything = full_tracer(ring_bytes=2 * CHUNK_BYTES), full_tracer()
+    ring_tracer, whole_tracer = full_tracer(ring_bytes=2 * CHUNK_BYTES), full_tracer()
     for index in range(3 * MANY):
-        for tracer in (ring_tracer, everything):
+        for tracer in (ring_tracer, whole_tracer):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
-    assert len(ring_tracer) == len(everything) == 3 * MANY
+    assert len(ring_tracer) == len(whole_tracer) == 3 * MANY
     assert ring_tracer.first_index > MANY
-    assert ring_tracer.size <= 2 * CHUNK_BYTES < everything.size
+    assert ring_tracer.size <= 2 * CHUNK_BYTES < whole_tracer.size
     # A ring's clocks of one node have gaps where a batch begins, or none.
-    assert list(ring_tracer.lines()) == list(everything.lines(ring_tracer.first_index))
+    assert list(ring_tracer.lines()) == list(whole_tracer.lines(ring_tracer.first_index))
     *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
     sha = hashlib.sha256(b"".join(lines) + b'["a"]')
     assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
-    assert ring_tracer.hash != everything.hash
+    assert ring_tracer.hash != whole_tracer.hash
 
 
 def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,14 +139,14 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
 @pytest.mark.parametrize("is_opening", [True, False])
 def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(is_opening: bool) -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    most = 0
+    most_bytes = 0
     writer.write("snapshot", opening=is_opening)
     for _ in range(1_000):
         writer.write()
-        most = max(most, writer.ring.size)
+        most_bytes = max(most_bytes, writer.ring.size)
     overdue = 4 * CHUNK_BYTES + 4 * CHUNK_BYTES // OVERDUE_SHARE
-    assert most < overdue + 2_000
-    assert (most > 4 * CHUNK_BYTES + 2_000) == is_opening
+    assert most_bytes < overdue + 2_000
+    assert (most_bytes > 4 * CHUNK_BYTES + 2_000) == is_opening
 
 
 # The two forms of a trace's events: what a ring packs is what a whole trace tells.

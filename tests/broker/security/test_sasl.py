@@ -554,9 +554,9 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
             for user, mechanism, count in upsertions
         ],
     )
-    (refused,) = outcomes.values()
-    assert refused is not None
-    assert refused.error is error
+    (refusal,) = outcomes.values()
+    assert refusal is not None
+    assert refusal.error is error
     assert changed_credentials == credentials_before
 
 

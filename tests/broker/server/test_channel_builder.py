@@ -355,14 +355,14 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
 
 
 def test_a_listener_may_have_sessions_of_its_own_length() -> None:
-    short = msgspec.structs.replace(SASL, max_reauth_ms=5_000)
+    short_listener = msgspec.structs.replace(SASL, max_reauth_ms=5_000)
 
     async def main(cluster: VirtualCluster) -> None:
         wire = await sasl_wire(cluster)
         assert (await log_in(wire)).session_lifetime == timedelta(seconds=5)
         await wire.close()
 
-    security = msgspec.structs.replace(USERS, listeners=(short,))
+    security = msgspec.structs.replace(USERS, listeners=(short_listener,))
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 

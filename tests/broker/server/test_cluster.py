@@ -290,7 +290,7 @@ SETTINGS = Settings(cluster_id="abc", transaction_version=1)
 
 
 def image_of(
-    *ids: int, loaded: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
+    *ids: int, loaded_cluster: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
 ) -> ClusterImage:
     return first_image(
         [
@@ -301,7 +301,7 @@ def image_of(
         security=security,
         fleet=Fleet(),
         draw_salt=bytes,
-        loaded_cluster=loaded,
+        loaded_cluster=loaded_cluster,
     )
 
 
@@ -334,8 +334,8 @@ def test_users_have_credentials_from_the_beginning() -> None:
 
 def test_brokers_register_with_what_the_disks_say() -> None:
     topic = TopicImage(name="t", topic_id=uuid.UUID(int=1), partitions=())
-    stored = ClusterImage(cluster_id="disk", offset=500, features={"transaction.version": 2})
-    image = image_of(0, 7, loaded=disk_of(0, 7, image=stored.with_topic(topic)))
+    stored_image = ClusterImage(cluster_id="disk", offset=500, features={"transaction.version": 2})
+    image = image_of(0, 7, loaded_cluster=disk_of(0, 7, image=stored_image.with_topic(topic)))
     assert (image.cluster_id, list(image.topics), image.features) == (
         "disk",
         ["t"],

@@ -255,13 +255,13 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
     cluster: VirtualCluster,
 ) -> None:
     member = cluster.sim.member(B1)
-    free = await control(cluster).fill_disk(B1)
+    free_disk = await control(cluster).fill_disk(B1)
     assert not member.disk.has_failed
     await until(lambda: member.disk.has_failed, "the high watermarks are noted")
     await until(lambda: partition_known(cluster).leader == B2, "the controller has heard of it")
     assert partition_known(cluster).isr == (B2, B3)
     assert member.state is MemberLifeState.RUNNING
-    await free()
+    await free_disk()
     assert (member.disk.is_full, member.disk.has_failed) == (False, False)
     await until(lambda: set(partition_known(cluster).isr) == {B1, B2, B3}, "all are in sync")
 
@@ -269,8 +269,8 @@ async def test_a_full_disk_fails_its_directory_within_five_seconds_and_is_restar
 @within(run_cluster)
 async def test_a_disk_that_is_freed_in_time_restarts_nobody(cluster: VirtualCluster) -> None:
     epoch = cluster.sim.metadata.image.brokers[B1].epoch
-    free = await control(cluster).fill_disk(B1)
-    await free()
+    free_disk = await control(cluster).fill_disk(B1)
+    await free_disk()
     await asyncio.sleep(10)
     assert cluster.sim.metadata.image.brokers[B1].epoch == epoch
 
@@ -305,13 +305,13 @@ async def test_a_replica_lags_over_restarts_and_other_leaders_until_it_may_catch
 @within(run_cluster)
 async def test_nothing_is_undone_in_a_cluster_that_was_made_anew(cluster: VirtualCluster) -> None:
     undo = await control(cluster).crash(B2, lose_unflushed=False)
-    free = await control(cluster).fill_disk(B1)
+    free_disk = await control(cluster).fill_disk(B1)
     await cluster.sim.reset(cluster.sim.snapshot())
     epochs = {
         broker_id: image.epoch for broker_id, image in cluster.sim.metadata.image.brokers.items()
     }
     await undo()
-    await free()
+    await free_disk()
     await asyncio.sleep(20)
     brokers_after_reset = cluster.sim.metadata.image.brokers
     assert {broker_id: image.epoch for broker_id, image in brokers_after_reset.items()} == epochs

@@ -100,7 +100,7 @@ async def test_a_request_may_come_byte_by_byte(
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "bad_frame",
     [
         pytest.param(lambda wire: (2_000).to_bytes(4, "big"), id="oversized"),
         pytest.param(lambda wire: b"\xff\xff\xff\xff", id="negative size"),
@@ -115,9 +115,9 @@ async def test_a_request_may_come_byte_by_byte(
 )
 @within(run, socket_request_max_bytes=1_000)
 async def test_a_bad_frame_closes_its_connection_and_no_other(
-    cluster: VirtualCluster, wire: WireClient, /, bad: Callable[[WireClient], bytes]
+    cluster: VirtualCluster, wire: WireClient, /, bad_frame: Callable[[WireClient], bytes]
 ) -> None:
-    wire.send(bad(wire))
+    wire.send(bad_frame(wire))
     assert await wire.is_closed_by_broker()
 
 
@@ -365,8 +365,8 @@ async def test_why_a_connection_is_closed_is_in_the_trace(
     wire.send(raw(999, 0))
     assert await wire.is_closed_by_broker()
     events: list[Any] = list(cluster.env.tracer.events())
-    (refused,) = (event for event in events if event.k == "conn.refuse")
-    assert "999" in refused.d["reason"]
+    (refuse_event,) = (event for event in events if event.k == "conn.refuse")
+    assert "999" in refuse_event.d["reason"]
 
 
 @within(run, trace_level=TraceLevel.FULL)
@@ -523,8 +523,8 @@ def test_a_request_is_logged_with_connection_client_transaction_and_correlation(
     assert answer_line["connection"] == received["connection"]
     assert answer_line["ms"] >= 0
     assert "errors" not in answer_line
-    (listed,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
-    assert "transactional_id" not in listed, "it is about none"
+    (metadata_line,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
+    assert "transactional_id" not in metadata_line, "it is about none"
 
 
 def test_a_connection_is_logged_when_it_opens_and_closes() -> None:

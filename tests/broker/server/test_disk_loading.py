@@ -49,15 +49,17 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
         path / FOLDER,
         [topic("orders", ORDERS), partition(ORDERS, replicas=(1,), epoch=4), producer_ids(9_000)],
     )
-    loaded = load(path)
-    ((loaded_replica,),) = loaded.logs.values()
+    loaded_disk = load(path)
+    ((loaded_replica,),) = loaded_disk.logs.values()
     assert loaded_replica.topic_id == ORDERS
     assert loaded_replica.high_watermark == 1
     assert loaded_replica.log.producers.open_transaction_of(7) == 0
-    assert loaded.first_producer_id == 9_000
-    assert loaded.size == sum(file.stat().st_size for file in (path / "orders-0").glob("*.log"))
-    assert (loaded.losses, loaded.left_out) == ((), ())
-    (loaded_partition,) = loaded.image.topics["orders"].partitions
+    assert loaded_disk.first_producer_id == 9_000
+    assert loaded_disk.size == sum(
+        file.stat().st_size for file in (path / "orders-0").glob("*.log")
+    )
+    assert (loaded_disk.losses, loaded_disk.left_out) == ((), ())
+    (loaded_partition,) = loaded_disk.image.topics["orders"].partitions
     assert (loaded_partition.leader, loaded_partition.leader_epoch) == (1, 5)
 
 
@@ -84,8 +86,8 @@ def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     disk_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
     newer_id = uuid.UUID(int=12)
     write_metadata_log(path / FOLDER, [topic("orders", ORDERS), partition(ORDERS, replicas=(1,))])
-    loaded = load(path, disk_of_two)
-    assert list(loaded.left_out) == [
+    loaded_disk = load(path, disk_of_two)
+    assert list(loaded_disk.left_out) == [
         f"{path / 'gone-0'}: there is no such topic",
         f"{path / 'orders-1'}: the topic has 1 partitions",
         f"{disk_of_two / 'orders-0'}: broker 2 has no replica of it any more",

@@ -601,11 +601,11 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
         if 2 in partition.replicas
     }
     topic = next(iter(cluster.sim.metadata.image.topics.values()))
-    stored = decode_partition_metadata(
+    stored_id = decode_partition_metadata(
         files[f"{topic.name}-0/partition.metadata"].decode(), error_prefix=""
     )
-    assert isinstance(stored, uuid.UUID)
-    assert stored == topic.topic_id
+    assert isinstance(stored_id, uuid.UUID)
+    assert stored_id == topic.topic_id
 
 
 @within(run_cluster)

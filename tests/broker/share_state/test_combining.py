@@ -54,9 +54,11 @@ def test_batches_are_combined_as_in_kafka() -> None:
 
 def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
     """The same questions, and the answers of 4.3.1's class where they are others."""
-    recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
+    recorded_lines = (
+        Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
+    )
     combined_in_pairs = {
-        case_key(case): batches(case["combined"]) for case in map(json.loads, recorded)
+        case_key(case): batches(case["combined"]) for case in map(json.loads, recorded_lines)
     }
     rules = Rules(share_states_are_swept=False)
     for case in CASES:

@@ -186,13 +186,13 @@ def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(
     state_bench: ShareStateBench,
 ) -> None:
     state_bench.initialize()
-    reversed_batch, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
+    reversed_batch, sound_batch = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
     assert (
-        rejection_of(state_bench.decisions.write(writing(reversed_batch, sound)))[0]
+        rejection_of(state_bench.decisions.write(writing(reversed_batch, sound_batch)))[0]
         is E.unknown_server_error
     )
     assert isinstance(state_bench.write(reversed_batch), ShareUpdate)
-    error, text = rejection_of(state_bench.decisions.write(writing(sound)))
+    error, text = rejection_of(state_bench.decisions.write(writing(sound_batch)))
     assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
 
 
@@ -233,9 +233,9 @@ def test_a_read_notes_another_leader_epoch(state_bench: ShareStateBench) -> None
     state = ShareState(key=KEY, state_epoch=2, start_offset=5, batches=(StateBatch(6, 6, 2, 1),))
     second_read = state_bench.read(0)
     assert (second_read.reply, second_read.records) == (state, ())
-    moved = state_bench.read(3)
-    assert moved.reply == state
-    assert moved.records == (
+    moved_read = state_bench.read(3)
+    assert moved_read.reply == state
+    assert moved_read.records == (
         ShareUpdate(
             key=KEY, snapshot_epoch=0, leader_epoch=3, start_offset=5, delivery_complete_count=1
         ),

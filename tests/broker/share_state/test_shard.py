@@ -55,15 +55,18 @@ def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateS
 
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
-    known_shard, plain = shard_with_records(snapshot()), shard_with_records(snapshot(), change)
+    known_shard, plain_shard = (
+        shard_with_records(snapshot()),
+        shard_with_records(snapshot(), change),
+    )
     state_after = run_to_end(known_shard.state_after(change))
-    assert state_after == plain.states[A]
+    assert state_after == plain_shard.states[A]
     assert known_shard.states[A] == snapshot(), "it is not applied yet"
     known_shard.apply(change, record_offset=1, new_state=state_after)
     assert known_shard.states[A] is state_after
     assert (known_shard.update_counts, known_shard.end_offset) == (
-        plain.update_counts,
-        plain.end_offset,
+        plain_shard.update_counts,
+        plain_shard.end_offset,
     )
     assert run_to_end(known_shard.state_after(snapshot(epoch=1))) is None, "it is all there is"
 

@@ -147,13 +147,13 @@ async def _fill_partitions(wire: WireClient) -> None:
     init = {"transactional_id": "t", "transaction_timeout": 60_000}
     init |= {"producer_id": -1, "producer_epoch": -1}
     producer_identity = await _until(wire, 22, 4, init, lambda answer: not answer.error_code)
-    added = {
+    added_fields = {
         "v3_and_below_transactional_id": "t",
         "v3_and_below_producer_id": producer_identity.producer_id,
         "v3_and_below_producer_epoch": producer_identity.producer_epoch,
         "v3_and_below_topics": [{"name": "wide", "partitions": _ALL}],
     }
-    await _ask_with_size(wire, 24, 3, added)
+    await _ask_with_size(wire, 24, 3, added_fields)
     beat = {"group_id": "consumers", "member_id": "m", "member_epoch": 0, "instance_id": None}
     beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": ["wide"]}  # type: ignore[dict-item]
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
@@ -212,7 +212,7 @@ def test_an_answer_of_few_pieces_that_nobody_has_announced_ends_the_connection()
 
 
 def _first_of(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: listed[:1] for name, listed in values.items()}
+    return {name: listed_values[:1] for name, listed_values in values.items()}
 
 
 def _joining(size: int) -> dict[str, Any]:

@@ -112,9 +112,9 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, topic=TRANSACTION_STATE_TOPIC)
         second_coordinator = cluster.move(cluster.home(TX))
         await cluster.wait_until_struck()
-        refused = described(cluster, second_coordinator)
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.coordinator_load_in_progress
+        rejection = described(cluster, second_coordinator)
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.coordinator_load_in_progress
         loop = asyncio.get_running_loop()
         second_producer = Producer(client, transactional_id=TX)
         init_task = loop.create_task(second_producer.init_transactions())

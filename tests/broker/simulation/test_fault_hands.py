@@ -145,8 +145,10 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
     groups = ((1,), (2, 3, 3000))
     await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
     zombie = Api(cluster.sim, B1)
-    plain = produce("orders", batch(b"lost"))
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    plain_produce = produce("orders", batch(b"lost"))
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.request_timed_out
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"kept")

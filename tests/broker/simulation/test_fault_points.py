@@ -90,11 +90,12 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         leader = Api(cluster.sim, cluster.leader(P0))
         coordinator = leader.on_broker(cluster.leader(cluster.home(TX)))
         identity = await coordinator.producer(TX)
-        added = await coordinator.ask(
+        add_answer = await coordinator.ask(
             "AddPartitionsToTxn", 3, **transaction(TX, identity, {"orders": [0]})
         )
         assert (
-            added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+            add_answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            == 0
         )
         records = batch(
             b"late",
@@ -296,8 +297,8 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
     beat = await held(groups.consume("m"))
     assert (beat.error_code, beat.member_epoch) == (E.none, 2)
     cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
-    refused = await groups.consume("other")
-    assert refused.error_code is E.not_coordinator
+    refused_answer = await groups.consume("other")
+    assert refused_answer.error_code is E.not_coordinator
 
 
 # log.read
@@ -428,14 +429,14 @@ async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_t
     identity_fields = await identity(api)
 
     async def commit_position(offset: int) -> None:
-        added = await api.until(
+        add_answer = await api.until(
             lambda answer: answer.error_code is not E.concurrent_transactions,
             "AddOffsetsToTxn",
             3,
             group_id=GROUP,
             **identity_fields,
         )
-        assert added.error_code is E.none
+        assert add_answer.error_code is E.none
         answer = await api.ask(
             "TxnOffsetCommit", 3, **commit_values(api, offset, **identity_fields)
         )
@@ -536,12 +537,16 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     cluster.sim.move_leader(P0, B2)
     await cluster.wait_until_struck()
     zombie = Api(cluster.sim, B1)
-    plain = produce("orders", batch(b"v"), acks=1)
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    plain_produce = produce("orders", batch(b"v"), acks=1)
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.none
     created_topic = cluster.sim.metadata.create_topic(TopicToCreate(name="another"))
     assert isinstance(created_topic, TopicImage)
-    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    partition_answer = (
+        (await zombie.ask("Produce", 8, **plain_produce)).responses[0].partition_responses[0]
+    )
     assert partition_answer.error_code is E.not_leader_or_follower
 
 

@@ -336,12 +336,12 @@ async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
             windows.append(counted.total)
         return min(windows)
 
-    few = WINDOWS * COUNTED
-    await cross(few)
+    few_crossings = WINDOWS * COUNTED
+    await cross(few_crossings)
     lines_at_few = await lines()
     kept_before = await _kept()
     broker.sent_bytes = 0
-    await cross(count - 3 * few)
+    await cross(count - 3 * few_crossings)
     lines_at_many = await lines()
     kept_bytes = await _kept() - kept_before
     return Repeated(broker.sent_bytes, kept_bytes, count, lines_at_few, lines_at_many)

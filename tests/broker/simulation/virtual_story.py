@@ -83,10 +83,10 @@ async def two_transactions_and_an_idle_hour(
     for producer in producers:
         await producer.start()
     try:
-        opened = [asyncio.Event() for _ in producers]
+        opened_events = [asyncio.Event() for _ in producers]
         overlapped = await asyncio.gather(
             *(
-                _transact(cluster, name, producer, opened, index)
+                _transact(cluster, name, producer, opened_events, index)
                 for index, (name, producer) in enumerate(zip(TRANSACTIONS, producers, strict=True))
             )
         )
@@ -123,7 +123,7 @@ async def _transact(
     cluster: VirtualCluster,
     name: str,
     producer: AIOKafkaProducer,
-    opened: list[asyncio.Event],
+    opened_events: list[asyncio.Event],
     index: int,
 ) -> bool:
     """One transaction over all partitions; ends only once the others are open too."""
@@ -135,8 +135,8 @@ async def _transact(
                     f"{name}:{partition}:{record}".encode(),
                     partition=partition,
                 )
-        opened[index].set()
-        for other_transaction in opened:
+        opened_events[index].set()
+        for other_transaction in opened_events:
             await other_transaction.wait()
         return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
 

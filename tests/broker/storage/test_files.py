@@ -119,20 +119,20 @@ def times(file_bytes: bytes) -> list[tuple[int, ...]]:
 
 
 def write_indexes(
-    stored: list[bytes], *, base_offset: int, index_interval_bytes: int
+    stored_batches: list[bytes], *, base_offset: int, index_interval_bytes: int
 ) -> tuple[bytes, bytes]:
     return run_to_end(
         encode_indexes_in_steps(
-            stored, base_offset=base_offset, index_interval_bytes=index_interval_bytes
+            stored_batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
         )
     )
 
 
 def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None:
-    stored = batches(5, 6, 7, 8, 9)
-    index_interval_bytes = len(stored[0])
+    stored_batches = batches(5, 6, 7, 8, 9)
+    index_interval_bytes = len(stored_batches[0])
     index, time_index = write_indexes(
-        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+        stored_batches, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     # The entry stands for a batch's last offset and for where it begins.
     assert offsets(index) == [(2, 2 * index_interval_bytes), (4, 4 * index_interval_bytes)]
@@ -140,10 +140,10 @@ def test_a_batch_is_indexed_once_enough_was_written_since_the_last_one() -> None
 
 
 def test_the_largest_timestamp_is_noted_with_the_batch_that_brought_it() -> None:
-    stored = batches(50, 6, 7, 8)
-    index_interval_bytes = len(stored[0])
+    stored_batches = batches(50, 6, 7, 8)
+    index_interval_bytes = len(stored_batches[0])
     index, time_index = write_indexes(
-        stored, base_offset=100, index_interval_bytes=index_interval_bytes
+        stored_batches, base_offset=100, index_interval_bytes=index_interval_bytes
     )
     assert len(offsets(index)) == 1
     assert times(time_index) == [(50, 0)]

@@ -299,8 +299,8 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     write_partition(directory, log, topic_id=TOPIC_ID)
     segments = Suffix.LOG.files_in(directory)
     assert len(segments) == len(log.local.segments) > 2
-    stored = [batch for _, path in segments for batch in sound_batches(path)[0]]
-    assert stored == list(log.batches())
+    stored_batches = [batch for _, path in segments for batch in sound_batches(path)[0]]
+    assert stored_batches == list(log.batches())
 
     state = log.snapshot()
     aborted = [
@@ -429,14 +429,14 @@ class Elsewhere:
 
 
 def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
-    opened: list[tuple[str, bool, Elsewhere]] = []
+    opened_files: list[tuple[str, bool, Elsewhere]] = []
 
     class Store:
         def open(self, path: Path, is_sequential: bool) -> Elsewhere:
             if path.name == "none":
                 raise FileNotFoundError(2, "No such file or directory", str(path))
-            opened.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
-            return opened[-1][2]
+            opened_files.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
+            return opened_files[-1][2]
 
         def expect(self, paths: Sequence[Path]) -> None:
             expected.extend(paths)
@@ -452,8 +452,8 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
         file.seek(3)
         assert (file.read(2), file.tell(), file.read()) == (b"de", 5, b"fg")
     RegularFile(mounted_file).ranges(is_sequential=True).close()
-    assert [is_sequential for _, is_sequential, _ in opened] == [False, False, True]
-    assert all(elsewhere_file.is_closed for _, _, elsewhere_file in opened)
+    assert [is_sequential for _, is_sequential, _ in opened_files] == [False, False, True]
+    assert all(elsewhere_file.is_closed for _, _, elsewhere_file in opened_files)
     assert (
         RegularFile(tmp_path / "mounted" / "none").why_unreadable() == "No such file or directory"
     )

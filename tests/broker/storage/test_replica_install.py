@@ -75,22 +75,22 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
     )
     assert installed_replica.files == sum(1 for _ in (target / "orders-0").iterdir())
     for clean in (True, False):
-        loaded = load_replica(
+        loaded_replica = load_replica(
             orders.replica,
             config=LogConfig(rules=LATEST_RULES),
             checkpointed_offsets=orders.checkpointed,
             was_clean=clean,
             now_ms=NOW,
         )
-        assert loaded.losses == ()
+        assert loaded_replica.losses == ()
         assert (
-            loaded.log.producers.open_transaction_of(7)
+            loaded_replica.log.producers.open_transaction_of(7)
             == driver.log.producers.open_transaction_of(7)
             >= 0
         )
-        assert loaded.log.snapshot().aborted == driver.log.snapshot().aborted
-        assert loaded.log.snapshot().leader_epochs == ((0, 0),)
-        assert len(loaded.log.local.segments) == len(driver.log.local.segments)
+        assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
+        assert loaded_replica.log.snapshot().leader_epochs == ((0, 0),)
+        assert len(loaded_replica.log.local.segments) == len(driver.log.local.segments)
 
 
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:

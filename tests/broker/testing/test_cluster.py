@@ -244,9 +244,9 @@ async def test_a_fault_that_never_struck_is_told_at_the_end(
 
 async def test_what_the_test_has_raised_is_told_alone() -> None:
     kafka = AsyncSimulatedKafka(brokers=1)
-    with pytest.raises(ValueError, match="mine") as failed:
+    with pytest.raises(ValueError, match="mine") as error_info:
         await fails_before_it_is_stopped(kafka)
-    assert failed.value.__context__ is None
+    assert error_info.value.__context__ is None
     assert not kafka.rebuilt.is_running
 
 
@@ -283,9 +283,9 @@ def test_a_factor_above_the_number_of_brokers_is_obeyed_and_the_cluster_starts()
             client(kafka, api_timeout_ms=5_000) as cluster,
             Producer(cluster, transactional_id="app") as producer,
         ):
-            with pytest.raises(ClientError) as failed:
+            with pytest.raises(ClientError) as error_info:
                 await producer.init_transactions()
-        assert "coordinator" in str(failed.value).lower()
+        assert "coordinator" in str(error_info.value).lower()
 
     run_virtual(main, brokers=1, settings={"transaction.state.log.replication.factor": 3})
 
@@ -326,12 +326,18 @@ async def test_transactions_are_listed_described_and_waited_for(kafka: AsyncSimu
     with pytest.raises(TimeoutError, match="app is not known after 100 ms, not Empty"):
         await kafka.transactions.wait_for_state("app", "Empty", timeout_ms=100)
     await write_aborted(kafka, "orders", "a")
-    described = await kafka.transactions.wait_for_state("app", "Empty", "CompleteAbort")
-    (listed,) = await kafka.transactions.list()
-    assert (listed.transactional_id, listed.state) == ("app", "CompleteAbort")
-    assert described.producer_id == listed.producer_id
+    description = await kafka.transactions.wait_for_state("app", "Empty", "CompleteAbort")
+    (listed_transaction,) = await kafka.transactions.list()
+    assert (listed_transaction.transactional_id, listed_transaction.state) == (
+        "app",
+        "CompleteAbort",
+    )
+    assert description.producer_id == listed_transaction.producer_id
     (producer,) = await kafka.transactions.producers("orders")
-    assert (producer.producer_id, producer.txn_start_offset) == (listed.producer_id, None)
+    assert (producer.producer_id, producer.txn_start_offset) == (
+        listed_transaction.producer_id,
+        None,
+    )
 
 
 def test_what_hangs_is_found_and_repaired() -> None:
@@ -403,11 +409,11 @@ async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
     kafka: AsyncSimulatedKafka,
 ) -> None:
     ms_before = await kafka.clock.now_ms()
-    for refused in (1.5, "2 minutes", 10**15):
+    for refused_duration in (1.5, "2 minutes", 10**15):
         with pytest.raises(ValueError, match=r"duration|advanced"):
-            await kafka.clock.advance(refused)  # type: ignore[arg-type]
+            await kafka.clock.advance(refused_duration)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"duration|set"):
-            await kafka.clock.jump(refused)  # type: ignore[arg-type]
+            await kafka.clock.jump(refused_duration)  # type: ignore[arg-type]
     assert await kafka.clock.now_ms() < ms_before + 1_000
     await kafka.clock.advance(60e3)  # type: ignore[arg-type]
     await kafka.clock.advance("2m")
@@ -523,9 +529,9 @@ def test_what_only_a_simulator_has_skips_with_the_reason(
         call(getattr(kafka, field_name))
 
 
-def call(reached: Callable[[], object]) -> None:
+def call(note_reached: Callable[[], object]) -> None:
     """What is a method is skipped when it is called, anything else when it is looked at."""
-    reached()
+    note_reached()
 
 
 def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: LoopThread) -> None:

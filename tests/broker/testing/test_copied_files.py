@@ -149,7 +149,7 @@ def of_variables(
 def test_a_copied_file_starts_one_broker_and_says_what_has_no_effect(
     name: str, tmp_path: Path
 ) -> None:
-    variables, idle = FILES[name]
+    variables, idle_variables = FILES[name]
     _, options = of_variables(variables, tmp_path)
     assert options.brokers == 1, "two others would be behind no port"
     named_variables = {
@@ -158,7 +158,7 @@ def test_a_copied_file_starts_one_broker_and_says_what_has_no_effect(
         if "without effect" in warning
         for property_name in warning.rpartition(": ")[2].split(",")
     }
-    assert idle <= named_variables
+    assert idle_variables <= named_variables
 
 
 def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_path: Path) -> None:

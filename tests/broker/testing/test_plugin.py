@@ -392,13 +392,13 @@ print(*sorted(name for name in set(sys.modules) - before if not name.startswith(
 
 
 def test_it_imports_nothing_but_itself() -> None:
-    loaded = subprocess.run(
+    loaded_modules = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split()
-    assert loaded == [
+    assert loaded_modules == [
         *("txnsim", "txnsim.old_module_names", "txnsim.on_demand_imports"),
         *("txnsim.testing", "txnsim.testing.plugin"),
     ]

@@ -185,9 +185,9 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
 
 def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
     gap = LogReach(since_ms=10**9, why="a gap")
-    decided, lone = decision(50), marker(90)
-    verdicts = audited([decided], [lone])
-    verdicts += audited([decided], []) + audited([], [lone])
+    decided, lone_marker = decision(50), marker(90)
+    verdicts = audited([decided], [lone_marker])
+    verdicts += audited([decided], []) + audited([], [lone_marker])
     states = [verdict.state for verdict in verdicts]
     missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
     assert states[1:] == [*missing]
@@ -306,9 +306,9 @@ def final_verdict(verdict: AuditVerdict, reach: LogReach) -> AuditVerdict:
 
 def test_a_gap_that_is_found_later_makes_a_missing_counterpart_unknown() -> None:
     (unmarked,) = audited([decision(5)], [])
-    (lone,) = audited([], [marker(5)])
+    (lone_verdict,) = audited([], [marker(5)])
     later_gap = LogReach(since_ms=100 * STEP_MS, why="compacted")
-    for verdict in (unmarked, lone):
+    for verdict in (unmarked, lone_verdict):
         final = final_verdict(verdict, later_gap)
         assert (final.state, final.why) == (AuditState.UNKNOWN, "compacted")
         assert (final.decision, final.markers) == (verdict.decision, verdict.markers)

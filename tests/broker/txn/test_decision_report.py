@@ -100,8 +100,8 @@ def test_a_marker_without_a_decision_may_be_an_operators(
 def test_a_marker_that_was_sent_again_needs_nothing() -> None:
     repeated_marker = msgspec.structs.replace(ABORT_MARKER, offset=8)
     assert finding(AuditState.TWICE, ABORT_MARKER, repeated_marker).explained_by == "sent-again"
-    moved = msgspec.structs.replace(repeated_marker, coordinator_epoch=3)
-    audit_finding = finding(AuditState.TWICE, ABORT_MARKER, moved)
+    moved_marker = msgspec.structs.replace(repeated_marker, coordinator_epoch=3)
+    audit_finding = finding(AuditState.TWICE, ABORT_MARKER, moved_marker)
     assert (audit_finding.explained_by, audit_finding.advice) == ("coordinator-moved", "nothing")
 
 
@@ -120,8 +120,8 @@ def test_a_report_says_how_much_could_be_judged_and_since_when() -> None:
     builder.count_unknown(2, "retention")
     assert builder.count_verdict(AuditVerdict(state=AuditState.NO_MARKER, decision=COMMIT))
     assert not builder.count_verdict(AuditVerdict(state=AuditState.OWED, decision=COMMIT))
-    lone = AuditVerdict(state=AuditState.WITHOUT_DECISION, markers=(ABORT_MARKER,))
-    assert builder.count_verdict(lone)
+    lone_verdict = AuditVerdict(state=AuditState.WITHOUT_DECISION, markers=(ABORT_MARKER,))
+    assert builder.count_verdict(lone_verdict)
     report = builder.report()
     assert (report.decisions, report.agrees, report.owed, report.unknown) == (1_001, 997, 1, 2)
     assert (report.known_percent, report.known_since_ms) == (99.8, 40_000)

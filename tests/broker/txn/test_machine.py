@@ -337,12 +337,14 @@ TV2   | 32767 |               | 32767   | 1000
 """
 
 
-@pytest.mark.parametrize(("level", "epoch", "failed", "written_epoch", "next_pid"), rows(FENCE))
+@pytest.mark.parametrize(
+    ("level", "epoch", "failed_fence", "written_epoch", "next_pid"), rows(FENCE)
+)
 def test_a_fence_follows_the_level_of_the_cluster(
-    level: str, epoch: str, failed: str, written_epoch: str, next_pid: str
+    level: str, epoch: str, failed_fence: str, written_epoch: str, next_pid: str
 ) -> None:
     version = TransactionVersion(int(level[-1]))
-    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed))
+    txn = entry(TransactionState.ONGOING, epoch=int(epoch), failed_fence=bool(failed_fence))
     outcome = decide_fence(
         txn, finalized_version=version, now_ms=NOW_MS, release_rules=LATEST_RULES
     )

@@ -115,9 +115,9 @@ def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCod
 def test_verification_while_a_move_is_under_way() -> None:
     txn = entry(ONGOING, pending=ONGOING)
     assert isinstance(decide_verify(txn, _verify(), release_rules=LATEST_RULES), PartitionsVerified)
-    refused = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.concurrent_transactions
+    rejection = decide_verify(txn, _verify(), release_rules=Rules(verify_ignores_pending=False))
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.concurrent_transactions
 
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
@@ -137,23 +137,23 @@ def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
 
 
 def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
-    refused = decide_add_partitions(
+    rejection = decide_add_partitions(
         entry(ONGOING, pending=ONGOING),
         _add(),
         now_ms=NOW_MS,
         release_rules=Rules(pending_comes_before_identity=False),
     )
-    assert isinstance(refused, Rejection)
-    assert refused.error is ErrorCode.concurrent_transactions
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.concurrent_transactions
 
 
 @pytest.mark.parametrize(
     ("rules", "expected"), [(LATEST_RULES, TV_2), (Rules(client_version_is_kept=False), TV_0)]
 )
 def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
-    added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
-    assert isinstance(added, Decision)
-    assert added.records[0].client_version is expected
+    add_decision = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, release_rules=rules)
+    assert isinstance(add_decision, Decision)
+    assert add_decision.records[0].client_version is expected
 
 
 def _verify() -> VerifyPartitions:
@@ -339,24 +339,28 @@ def test_a_new_session_after_a_transaction() -> None:
         assert session is not None
         assert session.start_timestamp_ms == start_ms
         assert session.prev_producer_id == 7
-        loaded = apply(None, record, release_rules=rules)
-        assert loaded is not None
-        assert loaded.start_timestamp_ms == -1, "gone with the coordinator's memory"
+        loaded_txn = apply(None, record, release_rules=rules)
+        assert loaded_txn is not None
+        assert loaded_txn.start_timestamp_ms == -1, "gone with the coordinator's memory"
 
 
 def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
     old_rules = Rules(moves_replace_whole_entry=False)
     txn = entry(EMPTY, prev_pid=3, next_pid=9)
-    opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    open_transition = to_ongoing(
+        txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
     for rules, ids in ((LATEST_RULES, (7, 9)), (old_rules, (3, 9))):
-        moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, release_rules=rules)
-        assert moved is not None
-        assert (moved.prev_producer_id, moved.next_producer_id) == ids
+        moved_txn = apply(
+            begin(txn, open_transition, now_ms=NOW_MS), open_transition, release_rules=rules
+        )
+        assert moved_txn is not None
+        assert (moved_txn.prev_producer_id, moved_txn.next_producer_id) == ids
         end_transition = to_prepared_v2(
-            moved, committed=True, fresh_producer_id=None, now_ms=NOW_MS
+            moved_txn, committed=True, fresh_producer_id=None, now_ms=NOW_MS
         )
         prepared = apply(
-            begin(moved, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules
+            begin(moved_txn, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules
         )
         assert prepared is not None
         assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
@@ -376,8 +380,10 @@ def test_flexible_records_are_read_since_3_5() -> None:
     )
     with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
         decode_record(encode_key(TID), record_value, release_rules=old_rules)
-    plain = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST_RULES)
-    assert isinstance(decode_record(encode_key(TID), plain, release_rules=old_rules), TxnTransition)
+    plain_value = encode_value(_session(), finalized_version=TV_0, release_rules=LATEST_RULES)
+    assert isinstance(
+        decode_record(encode_key(TID), plain_value, release_rules=old_rules), TxnTransition
+    )
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
@@ -433,8 +439,10 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
     assert isinstance(decision.reply, Rejection)
     assert decision.reply.error is ErrorCode.invalid_producer_epoch
     assert not decision.effects, "no marker is owed"
-    stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
-    for refused, rules in ((command, LATEST_RULES), (stale, old_rules)):
-        outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, release_rules=rules)
+    stale_command = msgspec.structs.replace(
+        command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1)
+    )
+    for refused_command, rules in ((command, LATEST_RULES), (stale_command, old_rules)):
+        outcome = decide_end_txn(txn, refused_command, now_ms=NOW_MS, release_rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced

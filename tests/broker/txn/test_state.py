@@ -208,10 +208,10 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
         now_ms=NOW_MS,
     )
     check_complete(begin(entry(COMPLETE_COMMIT), session, now_ms=NOW_MS), session)
-    opened = to_ongoing(
+    open_transition = to_ongoing(
         txn, partitions=frozenset({FOO_0}), client_version=TransactionVersion.TV_2, now_ms=NOW_MS
     )
-    check_complete(begin(txn, opened, now_ms=NOW_MS), opened)
+    check_complete(begin(txn, open_transition, now_ms=NOW_MS), open_transition)
     open_ = entry(ONGOING, epoch=32_766)
     end_transition = to_prepared_v2(
         open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS

@@ -53,16 +53,16 @@ def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered()
     fence = to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
     pending = begin(OPEN, fence, now_ms=NOW_MS)
     assert (pending.producer_epoch, pending.last_producer_epoch) == (6, -1)
-    failed = withdraw(pending, fence)
-    assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
+    failed_txn = withdraw(pending, fence)
+    assert failed_txn == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
     # KAFKA-9666: not raised again
-    assert fence_epoch_of(failed, release_rules=LATEST_RULES) == 6
+    assert fence_epoch_of(failed_txn, release_rules=LATEST_RULES) == 6
 
 
 def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
-    failed = entry(TransactionState.ONGOING, failed_fence=True)
-    move = to_prepared_v2(failed, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
-    assert withdraw(begin(failed, move, now_ms=NOW_MS), move) == failed
+    failed_txn = entry(TransactionState.ONGOING, failed_fence=True)
+    move = to_prepared_v2(failed_txn, committed=False, fresh_producer_id=None, now_ms=NOW_MS)
+    assert withdraw(begin(failed_txn, move, now_ms=NOW_MS), move) == failed_txn
 
 
 @pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])

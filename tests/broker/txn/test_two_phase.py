@@ -37,9 +37,9 @@ def identity(pid: int, epoch: int) -> ProducerIdAndEpoch:
 def entry_after(txn: TxnMetadata, decision: KeptDecision) -> TxnMetadata:
     """The entry once the record of a decision is written."""
     (record,) = decision.records
-    moved = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
-    assert moved is not None
-    return moved
+    moved_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
+    assert moved_txn is not None
+    return moved_txn
 
 
 def keep_prepared(txn: TxnMetadata) -> tuple[TxnMetadata, PreparedKept]:
@@ -228,6 +228,8 @@ def test_the_next_identity_is_logged_and_a_shipped_broker_does_not_read_it() -> 
     read = decode_record(encode_key(TID), record_value, release_rules=LATEST_RULES)
     assert isinstance(read, TxnTransition)
     assert (read.next_producer_id, read.next_producer_epoch) == (7, 6)
-    loaded = apply(None, read, release_rules=LATEST_RULES)
-    assert loaded is not None
-    assert without_next_epoch(loaded) == replace(loaded, next_producer_epoch=ProducerEpoch(-1))
+    loaded_txn = apply(None, read, release_rules=LATEST_RULES)
+    assert loaded_txn is not None
+    assert without_next_epoch(loaded_txn) == replace(
+        loaded_txn, next_producer_epoch=ProducerEpoch(-1)
+    )

@@ -38,7 +38,7 @@ def coordinator_answer(
     *,
     pid: int = 7,
     epoch: int = 0,
-    listed: bool = True,
+    lists_partition: bool = True,
     timeout_ms: int = 60_000,
 ) -> CoordinatedTxn:
     return CoordinatedTxn(
@@ -47,7 +47,7 @@ def coordinator_answer(
         state=state,
         producer_id=pid,
         producer_epoch=epoch,
-        lists_partition=listed,
+        lists_partition=lists_partition,
         timeout_ms=timeout_ms,
     )
 
@@ -58,7 +58,12 @@ def coordinator_answer(
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
         ("app", coordinator_answer(pid=8), OpenTxnStatus.HANGING, "goes on with producer id 8"),
-        ("app", coordinator_answer(listed=False), OpenTxnStatus.HANGING, "without this partition"),
+        (
+            "app",
+            coordinator_answer(lists_partition=False),
+            OpenTxnStatus.HANGING,
+            "without this partition",
+        ),
         (
             "app",
             coordinator_answer("PrepareAbort", epoch=1),
@@ -409,9 +414,11 @@ def _prev(record: TxnTransition) -> int:
 
 def test_the_previous_id_is_logged_only_around_the_end() -> None:
     first_transition = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
-    opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    assert (_prev(first_transition), _prev(opened)) == (-1, -1)
-    assert record_to_log(record_to_log(opened)) == record_to_log(opened)
+    open_transition = to_ongoing(
+        entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
+    assert (_prev(first_transition), _prev(open_transition)) == (-1, -1)
+    assert record_to_log(record_to_log(open_transition)) == record_to_log(open_transition)
     end_transition = to_prepared_v2(
         entry(S.ONGOING), committed=True, fresh_producer_id=None, now_ms=NOW_MS
     )

@@ -135,19 +135,19 @@ def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
 
 
 def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
-    alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
+    alive_standing = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
     share_groups = [
         ("g", None),
         *((f"g{offset}", offset) for offset in range(NAMED_GROUPS_MAX + 1)),
     ]
-    standing_with_groups = msgspec.structs.replace(alive, share_groups=share_groups)
-    assert standing_sentences(standing_with_groups)[:-1] == standing_sentences(alive)
+    standing_with_groups = msgspec.structs.replace(alive_standing, share_groups=share_groups)
+    assert standing_sentences(standing_with_groups)[:-1] == standing_sentences(alive_standing)
     assert standing_sentences(standing_with_groups)[-1] == (
         "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
         f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_GROUPS_MAX - 1))}"
         " and 2 more."
     )
-    ten = msgspec.structs.replace(alive, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
+    ten = msgspec.structs.replace(alive_standing, share_groups=[("g", None)] * NAMED_GROUPS_MAX)
     assert standing_sentences(ten)[-1].endswith("g, g.")
 
 

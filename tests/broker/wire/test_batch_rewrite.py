@@ -103,8 +103,8 @@ def test_the_key_of_an_only_record(
 def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
     batch = build_batch([Record(key=b"k", timestamp_ms=100)], timestamp_ms=0, base_offset=9)
     header = read_batch_header(batch)
-    moved = filtered_batch(header, read_records(batch), delete_horizon_ms=1 << 40)
-    assert list(batch_keys(moved, read_batch_header(moved))) == [(9, b"k", False)]
+    moved_batch = filtered_batch(header, read_records(batch), delete_horizon_ms=1 << 40)
+    assert list(batch_keys(moved_batch, read_batch_header(moved_batch))) == [(9, b"k", False)]
 
 
 def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
@@ -339,12 +339,12 @@ def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
 def test_lengths_in_more_bytes_than_they_need_are_written_in_fewer() -> None:
     batch = build_batch([Record(key=b"k", value=b"v")], timestamp_ms=200)
     header, payload = read_batch_header(batch), payload_of(batch, read_batch_header(batch))
-    for short, long in (
+    for short_length, long_length in (
         (b"\x02k", b"\x82\x00k"),
         (b"\x02v", b"\x82\x00v"),
         (b"v\x00", b"v\x80\x00"),
     ):
-        wasteful = payload.replace(short, long)
+        wasteful = payload.replace(short_length, long_length)
         wasteful = bytes((wasteful[0] + 2,)) + wasteful[1:]
         assert recoded_batch(header, wasteful, codec=NONE, size_max=1_000) == batch
 
@@ -400,15 +400,15 @@ def batch(payload: bytes = b"records", **changes: int) -> bytes:
 def test_header_reads_back_what_was_packed(
     values: dict[str, int], payload: bytes, prefix: bytes
 ) -> None:
-    packed = pack_batch(payload, **values)
-    header = read_batch_header(prefix + packed, len(prefix))
+    packed_batch = pack_batch(payload, **values)
+    header = read_batch_header(prefix + packed_batch, len(prefix))
     assert (
         values.items() <= {field_name: getattr(header, field_name) for field_name in values}.items()
     )
     assert header.magic == 2
-    assert header.size == len(packed) == 61 + len(payload)
-    assert header.crc == crc_of(packed) == crc32c.crc32c(packed[21:])
-    assert crc_is_valid(prefix + packed, header, len(prefix))
+    assert header.size == len(packed_batch) == 61 + len(payload)
+    assert header.crc == crc_of(packed_batch) == crc32c.crc32c(packed_batch[21:])
+    assert crc_is_valid(prefix + packed_batch, header, len(prefix))
 
 
 @pytest.mark.parametrize(
@@ -479,15 +479,15 @@ def test_other_magic_is_refused_and_named(magic: int) -> None:
 
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
 def test_length_below_the_least_is_refused(length: int) -> None:
-    short = bytearray(batch())
-    struct.pack_into(">i", short, 8, length)
+    short_batch = bytearray(batch())
+    struct.pack_into(">i", short_batch, 8, length)
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        read_batch_header(short)
+        read_batch_header(short_batch)
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        list(iter_batches(short))
+        list(iter_batches(short_batch))
     # Seen even where the header itself is cut off.
     with pytest.raises(CorruptBatchError, match=f"length {length} is below 49"):
-        list(iter_batches(short[:20]))
+        list(iter_batches(short_batch[:20]))
 
 
 # Walking

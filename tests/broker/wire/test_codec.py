@@ -175,9 +175,9 @@ def test_field_without_default_is_needed() -> None:
 
 def test_milliseconds_and_numbers_are_as_good_as_durations_and_enumerations() -> None:
     cls = response_class(END_TXN, 1)
-    plain = build(cls, throttle_time=1500, error_code=51)
+    plain_message = build(cls, throttle_time=1500, error_code=51)
     kio = build(cls, throttle_time=timedelta(seconds=1.5), error_code=51)
-    assert encode_body(plain) == encode_body(kio) == bytes.fromhex("000005dc0033")
+    assert encode_body(plain_message) == encode_body(kio) == bytes.fromhex("000005dc0033")
 
 
 def test_messages_made_by_their_own_constructor_are_encoded_too() -> None:
@@ -275,14 +275,14 @@ def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body:
 
 def test_a_request_with_too_many_elements_can_not_be_read() -> None:
     header = RequestHeader(16, 4, 1, None, 0)
-    most = REQUEST_ELEMENTS_MAX
+    most_elements = REQUEST_ELEMENTS_MAX
 
     def body(count: int) -> bytes:
         return uvarint(count + 1) + b"\x02x" * count + b"\0"
 
-    assert len(decode_request(header, body(most)).states_filter) == most
+    assert len(decode_request(header, body(most_elements)).states_filter) == most_elements
     with pytest.raises(MalformedFrameError, match="more elements than a request may have"):
-        decode_request(header, body(most + 1))
+        decode_request(header, body(most_elements + 1))
 
 
 def test_a_header_with_too_many_tags_can_not_be_read() -> None:
@@ -623,8 +623,8 @@ def test_missing_value_is_an_error() -> None:
 
 def test_tag_at_its_default_is_left_out() -> None:
     cls, schema = response_class(18, 4), response_schema(18, 4)
-    plain = build(cls, error_code=0, api_keys=(), throttle_time=0)
-    assert encode_body(plain) == bytes.fromhex("0000010000000000")
+    plain_message = build(cls, error_code=0, api_keys=(), throttle_time=0)
+    assert encode_body(plain_message) == bytes.fromhex("0000010000000000")
     feature = build(schema.FinalizedFeatureKey, name="f", max_version_level=2, min_version_level=1)
     tagged = build(cls, error_code=0, api_keys=(), throttle_time=0, finalized_features=(feature,))
     assert encode_body(tagged) == bytes.fromhex("0000 01 00000000 01 02 08 02 0266 0002 0001 00")

@@ -280,8 +280,8 @@ def test_only_record_reads_what_coordinators_write(key: bytes, record_value: byt
 def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
     headed = build_batch([Record(key=b"k", value=b"v", headers=(("h", b""),))], timestamp_ms=1)
     assert only_record(headed, read_batch_header(headed)) is None
-    long = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
-    assert only_record(long, read_batch_header(long)) is None
+    long_batch = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
+    assert only_record(long_batch, read_batch_header(long_batch)) is None
     cut_batch = bytearray(
         build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[: BatchHeader.SIZE]
     )
@@ -313,10 +313,10 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes
     following_ones = [*batches[1:], None] if batches else []
-    for (items, encoded_items), following in zip(batches, following_ones, strict=True):
+    for (items, encoded_items), next_items in zip(batches, following_ones, strict=True):
         assert encoded_items == [encode(size, number) for number, size in enumerate(items)]
         assert bytes_of(items) <= limit or len(items) == 1
-        assert following is None or bytes_of([*items, following[0][0]]) > limit
+        assert next_items is None or bytes_of([*items, next_items[0][0]]) > limit
 
 
 needs_cramjam = pytest.mark.skipif(
@@ -409,22 +409,22 @@ def test_many_members_of_gzip_are_not_little_work() -> None:
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_much_work_is_done_in_a_room(codec: int) -> None:
     data = bytes(range(256)) * 8_000
-    packed = PackedRecords(codec, compress(codec, data), len(data))
-    with mmap.mmap(-1, packed.room_bytes) as buffer:
+    packed_records = PackedRecords(codec, compress(codec, data), len(data))
+    with mmap.mmap(-1, packed_records.room_bytes) as buffer:
         for _ in range(2):  # whatever was there before
-            with packed.unpack(buffer) as unpacked:
+            with packed_records.unpack(buffer) as unpacked:
                 assert unpacked == data
         with pytest.raises(UnpacksTooLargeError, match=f"{len(data) - 1} bytes"):
-            packed._replace(bytes_max=len(data) - 1).unpack(buffer)
+            packed_records._replace(bytes_max=len(data) - 1).unpack(buffer)
         with pytest.raises(CorruptBatchError, match=CODEC_NAMES[codec]):
-            packed._replace(data=packed.data[:-1]).unpack(buffer)
+            packed_records._replace(data=packed_records.data[:-1]).unpack(buffer)
         if codec == GZIP:
-            with packed._replace(data=packed.data * 2, bytes_max=len(data) * 2).unpack(
-                mmap.mmap(-1, 2 * len(data) + 1)
-            ) as unpacked:
+            with packed_records._replace(
+                data=packed_records.data * 2, bytes_max=len(data) * 2
+            ).unpack(mmap.mmap(-1, 2 * len(data) + 1)) as unpacked:
                 assert unpacked == data * 2
             with pytest.raises(CorruptBatchError):
-                packed._replace(data=packed.data + b"rest").unpack(buffer)
+                packed_records._replace(data=packed_records.data + b"rest").unpack(buffer)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

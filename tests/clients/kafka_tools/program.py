@@ -77,16 +77,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if missing or unknown:
         sys.stderr.write(f"not set: {missing}; unknown: {unknown}; known: {' '.join(CHECKS)}\n")
         return 2
-    failed = 0
+    failed_count = 0
     with Shop(os.environ) as shop:
         for check_name in check_names:
             reason = _failure(shop, CHECKS[check_name])
-            failed += reason is not None
+            failed_count += reason is not None
             line = f"PASS {check_name}" if reason is None else f"FAIL {check_name}: {reason}"
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{len(check_names) - failed} passed, {failed} failed\n")
-    return 1 if failed else 0
+    sys.stdout.write(f"{len(check_names) - failed_count} passed, {failed_count} failed\n")
+    return 1 if failed_count else 0
 
 
 def _failure(shop: Shop, check: Callable[[Shop], None]) -> str | None:

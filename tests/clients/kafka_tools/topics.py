@@ -105,8 +105,8 @@ cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}}
         shop.tools.ask(tool, "--alter", *entity, "--add-config", "retention.ms=banana"),
         "Invalid value banana for configuration retention.ms: Not a number of type LONG",
     )
-    everything = shop.tools.ask(tool, "--describe", "--all", *entity)
-    rows = [row.strip() for row in everything.stdout.splitlines()[1:]]
+    describe_result = shop.tools.ask(tool, "--describe", "--all", *entity)
+    rows = [row.strip() for row in describe_result.stdout.splitlines()[1:]]
     require(f"more than {_ALL_CONFIGS_MIN} configs", len(rows) > _ALL_CONFIGS_MIN)
     require(
         "max.message.bytes is the broker's",

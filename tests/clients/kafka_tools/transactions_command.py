@@ -161,17 +161,17 @@ def run_checks(scene: Scene, report: Callable[[str], object]) -> int:
         ("abort-by-producer", functools.partial(_check_abort_by_producer, scene)),
         ("force-terminate", functools.partial(_check_force_terminate, scene)),
     ]
-    failed = 0
+    failed_count = 0
     for name, check in checks:
         try:
             check()
         except (CheckFailure, ToolError) as failure:
-            failed += 1
+            failed_count += 1
             report(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}")
         else:
             report(f"PASS {name}")
-    report(f"{len(checks) - failed} passed, {failed} failed")
-    return failed
+    report(f"{len(checks) - failed_count} passed, {failed_count} failed")
+    return failed_count
 
 
 def make_hang(bootstrap: str, partition: Partition) -> None:

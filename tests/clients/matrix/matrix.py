@@ -79,12 +79,12 @@ class Matrix:
 
     def _judge(self, question: Question, output: Output) -> list[Result]:
         results = judge(question, output)
-        failed = [check_result for check_result in results if check_result.is_failure]
+        failed_results = [check_result for check_result in results if check_result.is_failure]
         printed_lines = {printed_line.text.rstrip() for printed_line in output.lines}
-        for check_result in failed:
+        for check_result in failed_results:
             if f"FAIL {check_result.check}: {check_result.reason}" not in printed_lines:
                 say(f"FAIL {question.name} {check_result.check}: {check_result.reason}")
-        if failed:
+        if failed_results:
             tail = "\n".join(printed_line.text for printed_line in output.lines[-TAIL_LINES:])
             indented_tail = textwrap.indent(tail, "  ")
             with self._lock:

@@ -65,8 +65,8 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
     await has_coordinators(api)
     assert (await streams_heartbeat(api, "orders")).error_code is NO_GROUP
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await streams_heartbeat(api, "orders")
-    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    refused_answer = await streams_heartbeat(api, "orders")
+    assert (refused_answer.error_code, refused_answer.error_message) == (FORBIDDEN, None)
     api.grant(acl(TOPIC, "log", AclOperation.DESCRIBE))
     joined = await streams_heartbeat(api, "orders")
     assert joined.error_code is ErrorCode.none
@@ -150,11 +150,11 @@ async def has_coordinators(api: GuardedApi) -> None:
 
 async def has_members_and_offsets(api: GuardedApi) -> None:
     """A share group of all topics, whose first member has a partition of each."""
-    everything = (
+    all_acls = (
         acl(GROUP, "g", AclOperation.READ),
         acl(TOPIC, "*", AclOperation.DESCRIBE),
     )
-    api.grant(*everything)
+    api.grant(*all_acls)
     await has_coordinators(api)
     for _ in range(5_000):
         answer = await heartbeat(api, *NAMES)
@@ -168,8 +168,8 @@ async def has_members_and_offsets(api: GuardedApi) -> None:
 
 async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: GuardedApi) -> None:
     api.grant(acl(GROUP, "g", AclOperation.READ), acl(TOPIC, "orders", AclOperation.DESCRIBE))
-    refused = await heartbeat(api, *NAMES)
-    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    refused_answer = await heartbeat(api, *NAMES)
+    assert (refused_answer.error_code, refused_answer.error_message) == (FORBIDDEN, None)
     assert (await heartbeat(api, "orders")).error_code not in (FORBIDDEN, NO_GROUP)
 
 

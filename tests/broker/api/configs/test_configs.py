@@ -252,9 +252,9 @@ def test_a_brokers_name_is_its_id(name: str, node: int | None) -> None:
 async def test_a_topic_must_be_named_well_and_exist(api: Api) -> None:
     request = api.request("DescribeConfigs", 4)
     assert topic_refusal(request, "orders") is None
-    bad = topic_refusal(request, "a b")
-    assert bad is not None
-    assert bad.error is ErrorCode.invalid_topic_exception
+    refusal = topic_refusal(request, "a b")
+    assert refusal is not None
+    assert refusal.error is ErrorCode.invalid_topic_exception
     missing = topic_refusal(request, "missing")
     assert missing is not None
     assert missing.error is ErrorCode.unknown_topic_or_partition
@@ -318,6 +318,6 @@ async def test_values_are_set_and_removed(api: Api, version: int) -> None:
 
 
 async def test_what_can_not_be_changes_nothing(api: Api) -> None:
-    (refused,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
-    assert refused == (E.invalid_request, "Invalid configuration key no_such_rate")
+    (refusal,) = await alter_of_alter_client_quotas(api, entry((RATE, 1.0), ("no_such_rate", 1.0)))
+    assert refusal == (E.invalid_request, "Invalid configuration key no_such_rate")
     assert quotas_by_name(api) == {}

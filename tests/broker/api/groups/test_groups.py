@@ -292,8 +292,8 @@ async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupAp
     assert lowered.error_code is E.none
     answer = await groups.consume("a")
     assert answer.error_code is E.unsupported_version
-    described = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
-    assert described.groups[0].error_code is E.unsupported_version
+    description = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
+    assert description.groups[0].error_code is E.unsupported_version
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.0"])
@@ -418,8 +418,8 @@ async def test_refusals_of_the_whole(groups: GroupApi) -> None:
     assert nameless.error_code is E.invalid_group_id
     joined = await groups.join(protocol_type="connect")
     assert joined.error_code is E.none
-    busy = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0))
-    assert (busy.error_code, busy.topics) == (E.non_empty_group, ())
+    busy_answer = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0))
+    assert (busy_answer.error_code, busy_answer.topics) == (E.non_empty_group, ())
 
 
 # ``sync_group``: SyncGroup v0 to v5: a request that is never answered; the casebook has the

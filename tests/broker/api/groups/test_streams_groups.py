@@ -162,16 +162,16 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         assert (member.user_endpoint.host, member.client_tags[0].value) == ("h", "z")
         assert [task_offset.offset for task_offset in member.task_offsets] == [5]
         assert ids(member.assignment.active_tasks) == ids(member.target_assignment.active_tasks)
-        living = group.api.broker.groups.find(GROUP)
-        assert isinstance(living, StreamsGroup)
-        topology, living.topology = living.topology, None
-        memory, living.memory = living.memory, UnrecordedState()
+        living_group = group.api.broker.groups.find(GROUP)
+        assert isinstance(living_group, StreamsGroup)
+        topology, living_group.topology = living_group.topology, None
+        memory, living_group.memory = living_group.memory, UnrecordedState()
         assert (await describe(group))[0].topology is None, "a log may lack it"
-        living.topology, living.memory = topology, memory
+        living_group.topology, living_group.memory = topology, memory
         (older_answer,) = await describe(group, version=0, include_authorized_operations=True)
         assert older_answer.authorized_operations > 0
-        listed = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
-        assert [(group.group_type, group.protocol_type) for group in listed.groups] == [
+        listing = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
+        assert [(group.group_type, group.protocol_type) for group in listing.groups] == [
             ("streams", "streams")
         ]
         first_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
@@ -191,8 +191,8 @@ async def test_a_group_that_is_not_ready_is_found_by_the_state_s_other_name() ->
         (description,) = await describe(group)
         assert (description.group_state, len(description.topology.subtopologies)) == ("NotReady", 1)
         for name, number in (("NotReady", 0), ("not_ready", 1)):
-            listed = await group.api.ask("ListGroups", 5, states_filter=(name,), types_filter=())
-            assert len(listed.groups) == number
+            listing = await group.api.ask("ListGroups", 5, states_filter=(name,), types_filter=())
+            assert len(listing.groups) == number
 
 
 # ``streams_group_describe``
@@ -296,5 +296,5 @@ async def test_a_refusal_is_one_of_the_whole_request_or_of_each_group() -> None:
         values = {"group_id": "g", "member_id": "a", "member_epoch": 0}
         beaten = refuse("StreamsGroupHeartbeat", 1, E.not_coordinator, **values)
         assert (beaten.error_code, beaten.status) == (E.not_coordinator, ())
-        described = refuse("StreamsGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
-        assert described.groups[0].error_code is E.not_coordinator
+        description = refuse("StreamsGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
+        assert description.groups[0].error_code is E.not_coordinator

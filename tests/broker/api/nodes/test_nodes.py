@@ -399,8 +399,8 @@ async def test_the_first_question_for_a_share_partition_creates_its_topic(api: A
 
 async def test_a_share_partition_is_a_group_a_topic_id_and_a_number(api: Api) -> None:
     await found_share(api, f"g:{TOPIC_TEXT}:0")
-    sound = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
-    assert await found_share(api, *sound) == [(ErrorCode.none, 1)] * len(sound)
+    sound_keys = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
+    assert await found_share(api, *sound_keys) == [(ErrorCode.none, 1)] * len(sound_keys)
     broken = (
         *("", "g", "g:0", f"{TOPIC_TEXT}:0", f":{TOPIC_TEXT}:0", f" :{TOPIC_TEXT}:0"),
         *(f"g:{TOPIC_TEXT}:x", f"g:{TOPIC_TEXT}:2147483648", "g:tooShort:0"),

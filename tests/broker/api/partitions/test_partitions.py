@@ -70,9 +70,9 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
     )
     await until_replicas(api, 3, 2)
     assert P0 not in api.broker.replicas.hosted
-    moved = api.on_broker(3).broker.replicas.leader(P0)
-    assert moved is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
-    assert moved.high_watermark == 1
+    moved_partition = api.on_broker(3).broker.replicas.leader(P0)
+    assert moved_partition is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
+    assert moved_partition.high_watermark == 1
 
 
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
@@ -280,8 +280,10 @@ async def test_the_setting_bounds_every_page() -> None:
 
 
 async def test_refusing_names_every_topic(two: Api) -> None:
-    refused = two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out, **values("a"))
-    assert refused.topics[0].error_code is ErrorCode.request_timed_out
+    refusal_answer = two.refuse(
+        "DescribeTopicPartitions", 0, ErrorCode.request_timed_out, **values("a")
+    )
+    assert refusal_answer.topics[0].error_code is ErrorCode.request_timed_out
     assert two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out).topics == ()
 
 

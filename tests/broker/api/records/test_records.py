@@ -120,14 +120,17 @@ async def test_subject(api_with_records: Api) -> None:
 
 
 async def test_a_request_is_about_the_partitions_of_its_session_too(api_with_records: Api) -> None:
-    opened = await api_with_records.ask(
+    opening_answer = await api_with_records.ask(
         "Fetch", 12, **fetch_fields(api_with_records), session_epoch=0
     )
-    values = {**fetch_fields(api_with_records, partition=1), "session_id": opened.session_id}
+    values = {
+        **fetch_fields(api_with_records, partition=1),
+        "session_id": opening_answer.session_id,
+    }
     subject = api_with_records.subject("Fetch", 12, **values, session_epoch=1)
     assert [str(partition) for partition in subject.partitions] == ["orders-1", "orders-0"]
-    stale = api_with_records.subject("Fetch", 12, **values, session_epoch=5)
-    assert [str(partition) for partition in stale.partitions] == ["orders-1"]
+    stale_subject = api_with_records.subject("Fetch", 12, **values, session_epoch=5)
+    assert [str(partition) for partition in stale_subject.partitions] == ["orders-1"]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +151,13 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
 ) -> None:
     """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
     positions = ((0, 4), (1, 0), (0, 4))
-    listed = [
+    listed_partitions = [
         {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
         for partition, offset in positions
     ]
     values = {**fetch_fields(api_with_records), "max_wait": timedelta(seconds=5), "min_bytes": 1}
     (topic,) = values["topics"]
-    values["topics"] = [{**topic, "partitions": listed}]
+    values["topics"] = [{**topic, "partitions": listed_partitions}]
     request = api_with_records.request("Fetch", version, **values)
     environment = api_with_records.broker.environment
     request.pace = Pace(environment.tasks.turns, environment.clock.stopwatch_ns)

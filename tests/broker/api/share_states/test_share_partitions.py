@@ -213,11 +213,11 @@ async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operat
         "Delete": {},
         SUMMARY: {"leader_epoch": 0},
     }[operation]
-    full = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
+    full_topic = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
     assert (await ask(api, operation, topics=[])).results == ()
-    assert (await ask(api, operation, topics=[full], group_id="")).results == ()
+    assert (await ask(api, operation, topics=[full_topic], group_id="")).results == ()
     empty = {"topic_id": topic_id(api), "partitions": []}
-    answered_topics = (await ask(api, operation, topics=[full, empty])).results
+    answered_topics = (await ask(api, operation, topics=[full_topic, empty])).results
     assert len(answered_topics) == (1 if operation == "Initialize" else 0)
 
 

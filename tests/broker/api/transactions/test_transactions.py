@@ -52,20 +52,20 @@ async def write(api: Api, version: int, *markers: dict[str, Any]) -> Any:
     return await api.ask("WriteTxnMarkers", version, markers=markers)
 
 
-@pytest.mark.parametrize("bad", [(-1, 0), (73, -1)])
+@pytest.mark.parametrize("bad_producer", [(-1, 0), (73, -1)])
 async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
-    api: Api, bad: tuple[int, int]
+    api: Api, bad_producer: tuple[int, int]
 ) -> None:
     # KafkaApis throws in the middle: what is before it is written, what is behind it is not.
     answer = await write(
-        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad, 0), marker(71, 0, 0)
+        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad_producer, 0), marker(71, 0, 0)
     )
-    assert results(answer) == {70: {1: FAILED}, bad[0]: {0: FAILED}, 71: {0: FAILED}}
+    assert results(answer) == {70: {1: FAILED}, bad_producer[0]: {0: FAILED}, 71: {0: FAILED}}
     fields = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
-    described = await api.ask("DescribeProducers", 0, **fields)
+    description = await api.ask("DescribeProducers", 0, **fields)
     assert [
         [producer.producer_id for producer in partition.active_producers]
-        for partition in described.topics[0].partitions
+        for partition in description.topics[0].partitions
     ] == [[70], [70]]
 
 

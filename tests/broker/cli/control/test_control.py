@@ -43,9 +43,9 @@ def test_a_rule_is_armed_as_the_options_say(txnsim: Ask) -> None:
         "partition": 1, "committed": False, "nth": 2, "limit": 3, "probability": 0.5,
         "action": {"do": "delay", "delay_ms": 2_000},
     }  # fmt: skip
-    listed = txnsim("faults", "list").out
-    assert "r1" in listed
-    assert "delay 2000" in listed
+    listing = txnsim("faults", "list").out
+    assert "r1" in listing
+    assert "delay 2000" in listing
     assert txnsim("faults", "disarm", "r1").out == "r1 is taken back; it has struck 0\n"
 
 
@@ -408,9 +408,9 @@ def test_a_broker_is_killed_and_started(txnsim: Ask) -> None:
 
 def test_a_broker_is_stopped_in_order(txnsim: Ask) -> None:
     assert txnsim("brokers", "stop", "3", "--wait", "1m").out.startswith("broker 3 is down")
-    refused = txnsim("brokers", "start", "3", "--as-version", "4.2")
-    assert refused.status == 1
-    assert "does not support finalized version" in refused.err
+    refusal = txnsim("brokers", "start", "3", "--as-version", "4.2")
+    assert refusal.status == 1
+    assert "does not support finalized version" in refusal.err
     assert txnsim("brokers", "start", "3", "--as-version", "4.4", "--json").json["release"] == "4.4"
 
 
@@ -436,11 +436,11 @@ def test_a_broker_that_is_not_there_is_named_with_those_that_are(txnsim: Ask) ->
 def test_a_topic_is_made_shown_and_deleted(txnsim: Ask) -> None:
     creation = txnsim("topics", "create", "made:2", "--config", "cleanup.policy=compact")
     assert creation.out.startswith("made: 2 partitions, led by broker ")
-    listed = [
+    listed_topics = [
         printed_line.split("\t")[0].strip()
         for printed_line in txnsim("topics", "list").out.splitlines()
     ]
-    assert "made" in listed
+    assert "made" in listed_topics
     rows = txnsim("topics", "describe", "made").out.splitlines()
     assert rows[0].split() == [
         "Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd",
@@ -461,11 +461,11 @@ def test_a_leader_moves_to_a_replica_in_sync(txnsim: Ask) -> None:
     txnsim("topics", "create", "moving:1", "--replication-factor", "3")
     (partition,) = txnsim("topics", "describe", "moving", "--json").json["partitions"]
     other_replica = next(replica for replica in partition["isr"] if replica != partition["leader"])
-    moved = txnsim("topics", "move-leader", "moving-0", str(other_replica))
-    assert moved.out.startswith(f"moving-0: broker {other_replica} leads, leader epoch 1")
-    refused = txnsim("topics", "move-leader", "moving-0", "9")
-    assert refused.status == 1
-    assert "in sync are" in refused.err
+    move_result = txnsim("topics", "move-leader", "moving-0", str(other_replica))
+    assert move_result.out.startswith(f"moving-0: broker {other_replica} leads, leader epoch 1")
+    refusal = txnsim("topics", "move-leader", "moving-0", "9")
+    assert refusal.status == 1
+    assert "in sync are" in refusal.err
 
 
 def test_kafkas_refusals_are_told(txnsim: Ask) -> None:

@@ -109,8 +109,8 @@ async def prepare(bootstrap: str) -> None:
     """Make one transaction hang; another transactional id has nothing open."""
     async with Cluster(bootstrap, settings=ClientSettings()) as cluster:
         await make_hanging(Admin(cluster), TopicPartition("orders", 0), "ghost")
-        async with Producer(cluster, transactional_id="living") as living:
-            await living.init_transactions()
+        async with Producer(cluster, transactional_id="living") as living_producer:
+            await living_producer.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
         async with await begin_transaction(cluster, "moving") as moving:
@@ -173,11 +173,11 @@ def test_the_right_that_is_missing_is_named(
 def test_what_may_not_be_seen_is_left_out_of_a_list(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listed = {}
+    ids_by_user = {}
     for user in ("seer", "nobody"):
         assert broker.txns(user, "list", "--json") == 0
-        listed[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
-    assert listed == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
+        ids_by_user[user] = {row["transactional_id"] for row in json.loads(capsys.readouterr().out)}
+    assert ids_by_user == {"seer": {"ghost", "living", "moving"}, "nobody": set()}
 
 
 @pytest.mark.slow
@@ -553,11 +553,11 @@ def test_a_lingering_transaction_is_ended_as_its_checkpoint_says(
     assert not audit.exists()
 
     assert run(server, command, *identity, "--yes", "--audit-file", str(audit), "--json") == 0
-    done = json.loads(capsys.readouterr().out)
-    assert (done["end"]["outcome"], done["dry_run"]) == ("ended", False)
+    end_report = json.loads(capsys.readouterr().out)
+    assert (end_report["end"]["outcome"], end_report["dry_run"]) == ("ended", False)
     attempt, end = map(json.loads, audit.read_text().splitlines())
     assert attempt["attempt"]["outcome"] == "would be ended"
-    assert end["end"] == done["end"]
+    assert end["end"] == end_report["end"]
     assert attempt["cluster_id"] == end["cluster_id"]
 
     # It is not done twice, and nothing else is.

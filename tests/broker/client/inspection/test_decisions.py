@@ -152,8 +152,8 @@ def test_one_topic_counts_alone() -> None:
             await producer.commit()
             return await asked(cluster, "payments"), await asked(cluster)
 
-    payments, everything = run_cluster(story)
-    assert (payments.decisions, everything.decisions) == (1, 7)
+    payments, whole_report = run_cluster(story)
+    assert (payments.decisions, whole_report.decisions) == (1, 7)
 
 
 def test_who_may_not_read_the_coordinators_log_is_refused() -> None:

@@ -227,8 +227,8 @@ async def _check_repairs(
 ) -> None:
     now_ms = admin.cluster.clock.now_ms()
     for finding in hanging:
-        done = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
-        assert done.outcome is Outcome.REPAIRED, done
+        repair_result = await repair(admin, finding, now_ms=now_ms, guess=PastDecision.ABORTED)
+        assert repair_result.outcome is Outcome.REPAIRED, repair_result
         partition = finding.transaction.partition
         ends = [
             await admin.offset_of(partition, LATEST_TIMESTAMP, isolation)

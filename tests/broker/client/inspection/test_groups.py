@@ -109,8 +109,8 @@ async def test_a_default_share_group_says_where_it_begins(
         await producer.send("orders", 0, b"before")
         member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
         await member.subscribe(["orders"], until=frozenset({A, B}))
-        got = await member.poll(max_wait_ms=500)
-        assert not any(partition.records for partition in got.acquired)
+        poll_result = await member.poll(max_wait_ms=500)
+        assert not any(partition.records for partition in poll_result.acquired)
         if is_at_end:
             await member.leave()
             await groups.alter_share_positions(Admin(client), "shop", {A: 1})
@@ -153,13 +153,13 @@ async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster)
         admin = Admin(client)
         member = await share_member(client)
         assert await groups.bounds(admin, "orders") == {A: (0, 3), B: (0, 0)}
-        for refused in (
+        for refused_change in (
             groups.alter_share_positions(admin, "shop", {A: 2}),
             groups.delete_share_positions(admin, "shop", "orders"),
             groups.delete_group(admin, "shop"),
         ):
             with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as error_info:
-                await refused
+                await refused_change
             assert error_info.value.error == ErrorCode.non_empty_group
         await member.leave()
         await groups.alter_share_positions(admin, "shop", {A: 2})

@@ -164,17 +164,17 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
     async def story(virtual_cluster: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
         async with (
             virtual_cluster.client() as cluster,
-            Producer(cluster, transactional_id="living") as living,
+            Producer(cluster, transactional_id="living") as living_producer,
         ):
             admin = Admin(cluster)
-            await living.init_transactions()
-            living.begin()
-            await living.send("orders", 0, b"mine")
+            await living_producer.init_transactions()
+            living_producer.begin()
+            await living_producer.send("orders", 0, b"mine")
             search = await survey(
                 admin, now_ms=cluster.clock.now_ms() + 1, partitions=[WHERE], older_than_ms=0
             )
             report = await repair(admin, search.findings[0], now_ms=0)
-            await living.commit()
+            await living_producer.commit()
             return report, await values(cluster, "orders")
 
     report, read = run_cluster(story)
@@ -613,8 +613,8 @@ async def test_the_right_to_describe_an_unused_name_is_the_right_to_describe_all
 ) -> None:
     async with virtual_cluster.client() as cluster:
         await check_sight(cluster)
-        described = await Admin(cluster).describe_transactions([UNUSED_ID])
-        assert isinstance(described[UNUSED_ID], ClientError), "and it stays nobody's"
+        description_by_id = await Admin(cluster).describe_transactions([UNUSED_ID])
+        assert isinstance(description_by_id[UNUSED_ID], ClientError), "and it stays nobody's"
 
 
 @within(run_cluster)

@@ -62,12 +62,12 @@ def test_each_verdict_in_one_cluster() -> None:
             admin = Admin(cluster)
             await make_hanging(admin, GHOSTLY, "ghost")
             async with (
-                Producer(cluster, transactional_id="living") as living,
+                Producer(cluster, transactional_id="living") as living_producer,
                 Producer(cluster, transactional_id="decided") as decided,
             ):
-                await living.init_transactions()
-                living.begin()
-                await living.send("orders", 1, b"a")
+                await living_producer.init_transactions()
+                living_producer.begin()
+                await living_producer.send("orders", 1, b"a")
                 await decided.init_transactions()
                 decided.begin()
                 await decided.send("orders", 2, b"b")
@@ -88,7 +88,7 @@ def test_each_verdict_in_one_cluster() -> None:
                 assert progress_calls[-1] == (search.partitions, search.partitions)
                 virtual_cluster.sim.injector.release("f")
                 virtual_cluster.sim.injector.disarm("f")
-                await living.abort()
+                await living_producer.abort()
                 return search
 
     search = run_cluster(story)
@@ -590,11 +590,11 @@ def test_a_log_that_is_too_long_tells_nothing() -> None:
                 await shop.commit()
             return await read_coordinator_records(cluster, "shop", since_ms=0)
 
-    most, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
+    most_records, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
     try:
         assert run_cluster(story) == ()
     finally:
-        decision_log.RECORDS_MAX = most  # type: ignore[misc]
+        decision_log.RECORDS_MAX = most_records  # type: ignore[misc]
 
 
 # What a comparison complains of, and in which words.

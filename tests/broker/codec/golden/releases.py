@@ -84,11 +84,11 @@ def record_all() -> dict[str, Any]:
     return {line: record(line) for line in PATCH_RELEASES}
 
 
-def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
+def as_differences(versions_by_line: Mapping[str, Any]) -> dict[str, Any]:
     """Return, for each release line, what differs from the line before it."""
     lines: dict[str, Any] = {}
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
-    for line, recorded_versions in recorded.items():
+    for line, recorded_versions in versions_by_line.items():
         lines[line] = {"version": recorded_versions["version"]}
         for api_side in _WHO:
             removed_apis = dict.fromkeys(

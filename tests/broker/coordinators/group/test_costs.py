@@ -229,9 +229,9 @@ def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> N
     step, _ = STEPS[name]
     few, medium, many = (cost(step, stored_kind, size) for size in SIZES)
     grows = stored_kind in GROWING.get(name, ())
-    most = PROPORTION_MAX if grows else STEADY_MAX
-    assert many <= most * max(medium, 50), (few, medium, many)
-    assert medium <= most * max(few, 50), (few, medium, many)
+    many_max = PROPORTION_MAX if grows else STEADY_MAX
+    assert many <= many_max * max(medium, 50), (few, medium, many)
+    assert medium <= many_max * max(few, 50), (few, medium, many)
 
 
 def test_each_step_of_the_coordinator_is_declared() -> None:

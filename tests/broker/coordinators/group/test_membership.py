@@ -120,8 +120,8 @@ async def test_who_gives_up_in_time_goes_on(group_bench: GroupBench) -> None:
     await group_bench.consume("b")
     heartbeat_reply = await group_bench.consume("a", 2)
     still_owned = frozenset(heartbeat_reply.assignment)
-    moved = await group_bench.consume("a", 2, owned=still_owned)
-    assert moved.member_epoch == 3
+    move_reply = await group_bench.consume("a", 2, owned=still_owned)
+    assert move_reply.member_epoch == 3
     for epoch in (3, 3, 3):
         await group_bench.pass_ms(15_000)
         assert (await group_bench.consume("a", epoch)).member_epoch == 3
@@ -276,8 +276,8 @@ async def test_a_session_lasts_neither_too_short_nor_too_long(
 ) -> None:
     joined = await group_bench.join(session_timeout_ms=session_timeout_ms)
     assert joined.error is error
-    refused = await group_bench.join("m", session_timeout_ms=5_999)
-    assert (refused.error, refused.member_id) == (E.invalid_session_timeout, "m")
+    refused_reply = await group_bench.join("m", session_timeout_ms=5_999)
+    assert (refused_reply.error, refused_reply.member_id) == (E.invalid_session_timeout, "m")
 
 
 @within(run_groups)
@@ -328,8 +328,8 @@ def test_an_assignor_in_the_background_may_be_refused_or_come_too_late(is_moved:
         with capture_logs() as lines:
             await group_bench.pass_ms(1)
         assert group_bench.log.end == log_end
-        refused = [line["group"] for line in lines if line["event"] == "group.write-refused"]
-        assert refused == ([] if is_moved else [GROUP])
+        refused_groups = [line["group"] for line in lines if line["event"] == "group.write-refused"]
+        assert refused_groups == ([] if is_moved else [GROUP])
         group_bench.log.refusal = None
         group_bench.log.release()
         assert isinstance(await waits, Rejection) is is_moved
@@ -350,8 +350,8 @@ def configure_group(group_bench: GroupBench, **configs: str) -> None:
 @within(run_groups)
 async def test_a_share_group_takes_no_member_of_another_protocol(group_bench: GroupBench) -> None:
     (shard,) = (shard for shard in group_bench.groups.shards() if shard.partition == HOME)
-    stored = ShareEpochStored(group_id=GROUP, group_epoch=3)
-    shard.apply(stored, record_offset=shard.end_offset)
+    stored_epoch = ShareEpochStored(group_id=GROUP, group_epoch=3)
+    shard.apply(stored_epoch, record_offset=shard.end_offset)
     assert await group_bench.consume("a") == Rejection(
         error=ErrorCode.group_id_not_found, reason=f"Group {GROUP} is not a consumer group."
     )
@@ -395,9 +395,9 @@ async def test_a_group_may_be_assigned_at_every_change(group_bench: GroupBench) 
 async def test_the_assignors_of_the_broker_are_those_that_there_are(
     group_bench: GroupBench,
 ) -> None:
-    refused = await group_bench.consume("a", server_assignor="uniform")
-    assert refused.error is E.unsupported_assignor
-    assert refused.reason.endswith("Supported assignors: range.")
+    refused_reply = await group_bench.consume("a", server_assignor="uniform")
+    assert refused_reply.error is E.unsupported_assignor
+    assert refused_reply.reason.endswith("Supported assignors: range.")
     assert not isinstance(await group_bench.consume("a", server_assignor="range"), Rejection)
 
 

@@ -99,22 +99,22 @@ async def commit_unverified(
 @within(run_groups)
 async def test_every_request_of_a_group_elsewhere_is_sent_away(group_bench: GroupBench) -> None:
     group_bench.unload()
-    away = E.not_coordinator
-    assert (await group_bench.join()).error is away
-    assert (await group_bench.sync("m")).error is away
-    assert group_bench.heartbeat("m") is away
-    assert (await group_bench.leave("m")).error is away
-    assert (await group_bench.consume("a")).error is away
-    assert (await group_bench.commit()).error is away
-    assert (await group_bench.fetch()).error is away
+    not_coordinator = E.not_coordinator
+    assert (await group_bench.join()).error is not_coordinator
+    assert (await group_bench.sync("m")).error is not_coordinator
+    assert group_bench.heartbeat("m") is not_coordinator
+    assert (await group_bench.leave("m")).error is not_coordinator
+    assert (await group_bench.consume("a")).error is not_coordinator
+    assert (await group_bench.commit()).error is not_coordinator
+    assert (await group_bench.fetch()).error is not_coordinator
     rejection = await group_bench.groups.commit_in_transaction(
         commit_of(), PRODUCER, verify=verify_as_agreed
     )
     assert isinstance(rejection, Rejection)
-    assert rejection.error is away
+    assert rejection.error is not_coordinator
     deleted = await group_bench.groups.delete(GROUP)
     assert deleted is not None
-    assert deleted.error is away
+    assert deleted.error is not_coordinator
     assert isinstance(group_bench.groups.find(GROUP), Rejection)
     assert isinstance(
         await group_bench.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
@@ -128,9 +128,9 @@ async def test_while_a_group_is_loaded_only_heartbeats_pass(group_bench: GroupBe
     group_bench.groups.begin_load(HOME, CoordinatorEpoch(9))
     assert (await group_bench.join()).error is E.coordinator_load_in_progress
     assert group_bench.heartbeat("m") is E.none
-    listed = group_bench.groups.list()
-    assert isinstance(listed, Rejection)
-    assert listed.error is E.coordinator_load_in_progress
+    rejection = group_bench.groups.list()
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_load_in_progress
     assert read_whole(group_bench.groups.read(HOME, CoordinatorEpoch(9), ()))
     assert group_bench.heartbeat("m") is E.unknown_member_id
 
@@ -141,9 +141,9 @@ async def test_a_coordinator_that_is_stopped_is_not_available(group_bench: Group
     assert group_bench.heartbeat("m") is E.coordinator_not_available
     assert (await group_bench.commit()).error is E.coordinator_not_available
     assert (await group_bench.consume("a")).error is E.coordinator_not_available
-    listed = group_bench.groups.list()
-    assert isinstance(listed, Rejection)
-    assert listed.error is E.coordinator_not_available
+    rejection = group_bench.groups.list()
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
 
 
 async def errors_without_a_name(group_bench: GroupBench) -> dict[str, ErrorCode]:
@@ -186,9 +186,9 @@ async def test_a_coordinator_that_is_stopped_does_not_look_at_the_name(
     group_bench.groups.stop()
     errors = await errors_without_a_name(group_bench)
     assert errors == dict.fromkeys(errors, E.coordinator_not_available)
-    described = await group_bench.groups.describe_share_offsets(GROUP, None)
-    assert isinstance(described, Rejection)
-    assert described.error is E.coordinator_not_available
+    rejection = await group_bench.groups.describe_share_offsets(GROUP, None)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
 
 
 @within(run_groups)
@@ -536,9 +536,9 @@ async def test_positions_are_deleted_one_by_one_and_with_their_group(
     assert await group_bench.fetch() == -1
     await group_bench.commit(6)
     group_bench.log.refusal = E.not_enough_replicas
-    refused = await group_bench.groups.delete_offsets(orders)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.coordinator_not_available
+    rejection = await group_bench.groups.delete_offsets(orders)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.coordinator_not_available
     group_bench.log.refusal = None
     assert await group_bench.groups.delete(GROUP) is None
     missing = await group_bench.groups.delete(GROUP)
@@ -638,9 +638,9 @@ async def test_a_deletion_of_positions_that_are_not_there_writes_nothing(
     await group_bench.commit(5)
     log_end = group_bench.log.end
     refusing_admission(group_bench)
-    elsewhere = TopicPartition("orders", 1)
-    command = DeleteOffsets(group_id=GROUP, partitions=(elsewhere,))
-    assert await group_bench.groups.delete_offsets(command) == ((elsewhere, E.none),)
+    other_partition = TopicPartition("orders", 1)
+    command = DeleteOffsets(group_id=GROUP, partitions=(other_partition,))
+    assert await group_bench.groups.delete_offsets(command) == ((other_partition, E.none),)
     assert group_bench.log.end == log_end
 
 
@@ -729,11 +729,11 @@ async def test_what_a_client_deletes_goes_as_a_whole_or_not_at_all(group_bench: 
     await commit_many(group_bench)
     group_bench.log.limit = LIMIT
     every = tuple(TopicPartition("orders", partition) for partition in range(MANY))
-    refused = await group_bench.groups.delete_offsets(
+    rejection = await group_bench.groups.delete_offsets(
         DeleteOffsets(group_id=GROUP, partitions=every)
     )
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.unknown_server_error
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.unknown_server_error
     refusal = await group_bench.groups.delete(GROUP)
     assert refusal is not None
     assert refusal.error is E.unknown_server_error
@@ -868,9 +868,9 @@ async def test_a_transaction_has_so_many_positions_and_no_more(group_bench: Grou
 
 async def _one_position_at_most(group_bench: GroupBench) -> None:
     await pending(group_bench, 9)
-    refused = await commit_unverified(group_bench, PRODUCER.producer_id, 0)
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.invalid_commit_offset_size
+    rejection = await commit_unverified(group_bench, PRODUCER.producer_id, 0)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.invalid_commit_offset_size
     group_bench.groups.marker_written(HOME, marker(committed=False), group_bench.log.end)
     assert not isinstance(await commit_unverified(group_bench, PRODUCER.producer_id, 0), Rejection)
 

@@ -247,8 +247,8 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
 
 @within(run_groups)
 async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: GroupBench) -> None:
-    altered = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
-    assert altered == (
+    alter_result = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(0, 5)])])
+    assert alter_result == (
         TopicOutcome(topic_name="orders", topic_id=ORDERS, partitions=((0, NO_PARTITION_ERROR),)),
     )
     assert group_bench.shares.commands == [
@@ -257,9 +257,9 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: G
     await group_bench.pass_ms(1)
     assert initialized_indexes(group_bench) == [0]
     group_bench.shares.error = E.network_exception
-    failed = PartitionError(error=E.network_exception, message="no")
+    partition_error = PartitionError(error=E.network_exception, message="no")
     (topic,) = await group_bench.groups.alter_share_offsets(GROUP, [("orders", [(1, 5), (9, 1)])])
-    assert topic.partitions[0] == (1, failed)
+    assert topic.partitions[0] == (1, partition_error)
     assert topic.partitions[1][1].error is E.unknown_topic_or_partition
     (topic,) = await group_bench.groups.alter_share_offsets(GROUP, [("missing", [(1, 5)])])
     assert topic.partitions[0][1].error is E.unknown_topic_or_partition
@@ -270,8 +270,8 @@ async def test_offsets_are_altered_when_share_coordinators_say_so(group_bench: G
 async def test_offsets_are_deleted_when_share_coordinators_say_so(group_bench: GroupBench) -> None:
     await make_empty_group(group_bench)
     group_bench.shares.error = E.network_exception
-    (failed,) = await group_bench.groups.delete_share_offsets(GROUP, ["orders"])
-    assert failed.outcome.error is E.network_exception
+    (failed_deletion,) = await group_bench.groups.delete_share_offsets(GROUP, ["orders"])
+    assert failed_deletion.outcome.error is E.network_exception
     assert list(group_of(group_bench).deleting) == [ORDERS]
     group_bench.shares.error = E.none
     deleted = await group_bench.groups.delete_share_offsets(GROUP, ["orders", "missing"])
@@ -425,8 +425,8 @@ async def test_who_joins_while_share_state_goes_keeps_the_group(group_bench: Gro
     await group_bench.pass_ms(1)
     await group_bench.share("b")
     group_bench.shares.release()
-    refused = await deleted
-    assert refused.error is E.non_empty_group
+    refused_deletion = await deleted
+    assert refused_deletion.error is E.non_empty_group
 
 
 @within(run_groups)

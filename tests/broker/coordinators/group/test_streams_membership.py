@@ -325,14 +325,18 @@ async def test_what_many_records_make_of_a_group_is_what_its_log_says(
     group_bench.image = counting_image(words=80, by_word=80, counts=80)
     for member_number in range(80):
         await beat_reply(group_bench, f"m{member_number}")
-    living = group_of(group_bench)
-    epoch, target, members = living.epoch, living.target, living.members
+    living_group = group_of(group_bench)
+    epoch, target, members = living_group.epoch, living_group.target, living_group.members
     assert max(len(read_records(batch)) for batch in group_bench.log.batches) > 64, "one append"
     group_bench.unload()
     group_bench.load()
-    loaded = group_of(group_bench)
-    assert loaded is not living
-    assert (loaded.epoch, loaded.target, loaded.members) == (epoch, target, members)
+    loaded_group = group_of(group_bench)
+    assert loaded_group is not living_group
+    assert (loaded_group.epoch, loaded_group.target, loaded_group.members) == (
+        epoch,
+        target,
+        members,
+    )
 
 
 @within(run_groups)
@@ -343,9 +347,9 @@ async def test_a_large_decision_about_a_group_that_moves_is_sent_away(
     joins = group_bench.later(send_heartbeat(group_bench, "a"))
     await asyncio.sleep(0)
     group_bench.unload()
-    refused = await joins
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.not_coordinator
+    rejection = await joins
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.not_coordinator
     assert group_bench.log.batches == []
 
 

@@ -140,8 +140,8 @@ async def test_who_is_not_the_coordinator_says_so(share_bench: ShareCoordinatorB
         "The coordinator is loading and hence can't process requests."
     )
     share_bench.coordinator.unload(HOME)
-    away = await share_bench.read()
-    assert away == ShareState(
+    away_state = await share_bench.read()
+    assert away_state == ShareState(
         key=KEY,
         error=E.not_coordinator,
         message=f"Unable to read share group state: {NOT_IT}",
@@ -290,18 +290,20 @@ async def test_who_comes_between_the_slices_of_a_long_state_stays_in_it(
 ) -> None:
     await share_bench.initialize()
     batches = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(20_000))
-    long = WriteShareState(key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches)
+    long_write = WriteShareState(
+        key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches
+    )
     answer_task = asyncio.get_running_loop().create_task(
-        share_bench.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long])
+        share_bench.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long_write])
     )
     await asyncio.sleep(0)
     assert not answer_task.done()
-    short = msgspec.structs.replace(long, batches=(StateBatch(20_000, 20_000, 2, 1),))
-    assert not (await share_bench.ask(WRITE_SHARE_GROUP_STATE, short)).error
+    short_write = msgspec.structs.replace(long_write, batches=(StateBatch(20_000, 20_000, 2, 1),))
+    assert not (await share_bench.ask(WRITE_SHARE_GROUP_STATE, short_write)).error
     (answer,) = await answer_task
     assert not answer.error
     state = await share_bench.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=0))
-    assert state.batches == (*batches, *short.batches)
+    assert state.batches == (*batches, *short_write.batches)
 
 
 @within(run)

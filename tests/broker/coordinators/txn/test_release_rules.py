@@ -123,7 +123,9 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps: bool) -> None:
     """KIP-939; beside one that is open and is not kept."""
-    plain = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    plain_record = to_ongoing(
+        entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS
+    )
     kept_record = to_kept(
         entry(TransactionState.ONGOING), next_identity=identity(8, 0), now_ms=NOW_MS
     )
@@ -134,15 +136,15 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps
             now_ms=NOW_MS,
             release_rules=LATEST_RULES,
         )
-        for name, record in (("plain", plain), ("kept", kept_record))
+        for name, record in (("plain", plain_record), ("kept", kept_record))
     ]
     coordinator_bench = CoordinatorBench(
         loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
     )
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     assert {
-        loaded.transactional_id: loaded.next_producer_epoch
-        for loaded in coordinator_bench.service.entries()
+        loaded_entry.transactional_id: loaded_entry.next_producer_epoch
+        for loaded_entry in coordinator_bench.service.entries()
     } == {"plain": -1, "kept": 0 if keeps else -1}
 
 

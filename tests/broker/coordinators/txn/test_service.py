@@ -95,13 +95,16 @@ async def at_epoch(
     coordinator_bench: CoordinatorBench, epoch: int, *, pid: int = 7
 ) -> ProducerIdAndEpoch:
     """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
-    loaded = apply(
+    loaded_entry = apply(
         None,
         to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
         release_rules=LATEST_RULES,
     )
-    assert loaded is not None
-    fields = {field_name: getattr(loaded, field_name) for field_name in loaded.__struct_fields__}
+    assert loaded_entry is not None
+    fields = {
+        field_name: getattr(loaded_entry, field_name)
+        for field_name in loaded_entry.__struct_fields__
+    }
     txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
     owned_partition = coordinator_bench.service._ownership.find(TID)
     assert not isinstance(owned_partition, Rejection)
@@ -665,9 +668,9 @@ async def test_a_description_follows_the_markers() -> None:
 async def test_listing_shows_what_this_broker_coordinates() -> None:
     coordinator_bench = CoordinatorBench()
     await coordinator_bench.ready()
-    listed = coordinator_bench.service.list_transactions(ListTransactions())
-    assert isinstance(listed, FilteredListing)
-    assert [txn.transactional_id for txn in listed.txns] == [TID]
+    listing = coordinator_bench.service.list_transactions(ListTransactions())
+    assert isinstance(listing, FilteredListing)
+    assert [txn.transactional_id for txn in listing.txns] == [TID]
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
@@ -678,8 +681,8 @@ async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timer
     assert coordinator_bench.sent == []
     assert coordinator_bench.clock.armed_timers == 0
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.coordinator_not_available
-    listed = coordinator_bench.service.list_transactions(ListTransactions())
-    assert error_of(listed) is ErrorCode.coordinator_not_available
+    listing = coordinator_bench.service.list_transactions(ListTransactions())
+    assert error_of(listing) is ErrorCode.coordinator_not_available
 
 
 async def test_the_snapshot_counts() -> None:

@@ -62,8 +62,8 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
         "CompleteCommit",
     )
     assert event_fields["rule"] == "end.v4.committed-commit"
-    refused = unknown_id_rejection("end.v5.unknown-id")
-    tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", refused)
+    rejection = unknown_id_rejection("end.v5.unknown-id")
+    tracing.trace_decision(tracer, owned_partition(), TID, "EndTxn", rejection)
     event, event_fields = last_event(tracer)
     assert (event.tx, event_fields["rule"]) == (TID, "end.v5.unknown-id")
     assert event_fields["error"] == "INVALID_PRODUCER_ID_MAPPING"
@@ -96,20 +96,20 @@ def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
     finished = entry()
-    loaded = OwnedPartition(
+    loaded_partition = OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
         entries={finished.transactional_id: finished},
     )
-    tracing.trace_load(tracer, loaded)
+    tracing.trace_load(tracer, loaded_partition)
     assert last_event(tracer)[1] == {
         "tp": "__transaction_state-10",
         "coordinator_epoch": 3,
         "transactions": 1,
     }
-    loaded.entries[PREPARED.transactional_id] = PREPARED
-    tracing.trace_load(tracer, loaded)
+    loaded_partition.entries[PREPARED.transactional_id] = PREPARED
+    tracing.trace_load(tracer, loaded_partition)
     entries = last_event(tracer)[1]["entries"]
     assert isinstance(entries, list)
     assert [event["d"]["state"] for event in entries] == [PREPARED.state.wire_name]

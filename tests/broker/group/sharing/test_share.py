@@ -168,14 +168,14 @@ def test_a_full_group_takes_no_new_member() -> None:
 
 def test_a_subscription_that_is_too_much_for_the_group_is_refused_and_leaves_nothing() -> None:
     driver = ShareDriver()
-    most = tuple(str(number) for number in range(NAMES_MAX))
-    driver.beat_ok("m", 0, *most)
+    most_names = tuple(str(number) for number in range(NAMES_MAX))
+    driver.beat_ok("m", 0, *most_names)
     log_length_before = len(driver.log)
-    refused = driver.beat("n", 0, "t")
-    assert isinstance(refused, Rejection)
-    assert refused.error is E.group_max_size_reached
+    rejection = driver.beat("n", 0, "t")
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.group_max_size_reached
     assert len(driver.log) == log_length_before
-    driver.beat_ok("n", 0, *most)
+    driver.beat_ok("n", 0, *most_names)
 
 
 def test_who_leaves_takes_its_records_along() -> None:

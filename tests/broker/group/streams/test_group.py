@@ -214,8 +214,10 @@ def test_a_state_of_a_later_release_is_unknown() -> None:
 
 def test_a_topology_may_go() -> None:
     group = StreamsGroup(GROUP)
-    stored = StreamsTopologyStored(group_id=GROUP, topology_epoch=4, subtopologies=COUNTING)
-    group.apply(stored)
+    stored_topology = StreamsTopologyStored(
+        group_id=GROUP, topology_epoch=4, subtopologies=COUNTING
+    )
+    group.apply(stored_topology)
     assert group.topology_epoch == 4
     group.apply(StreamsTopologyDeleted(group_id=GROUP))
     group.apply(StreamsEpochDeleted(group_id=GROUP))

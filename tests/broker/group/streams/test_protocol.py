@@ -491,11 +491,11 @@ def test_endpoints_tell_what_they_serve() -> None:
     assert second_reply.endpoints is not None
     assert [endpoint.endpoint for endpoint in second_reply.endpoints] == [("h", 1), ("g", 2)]
     assert driver.send_ok("b", 3, endpoints_epoch=1).endpoints is None
-    moved = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
-    assert moved.endpoints_epoch == 2
-    plain = driver.join("c")
-    assert plain.endpoints is not None
-    assert len(plain.endpoints) == 2
+    moved_reply = driver.send_ok("b", 3, endpoints_epoch=1, endpoint=("g", 3))
+    assert moved_reply.endpoints_epoch == 2
+    plain_reply = driver.join("c")
+    assert plain_reply.endpoints is not None
+    assert len(plain_reply.endpoints) == 2
 
 
 def test_a_standby_is_served_as_such() -> None:
@@ -562,10 +562,10 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    stored = next(
+    stored_member = next(
         record for record in driver.log if isinstance(record, StreamsCurrentAssignmentStored)
     )
-    strange = msgspec.structs.replace(stored, state=99)
+    strange = msgspec.structs.replace(stored_member, state=99)
     driver.shard.apply(strange, record_offset=0)
     assert heartbeat_rejection(driver, "a", 2).error is ErrorCode.fenced_member_epoch
 

@@ -162,9 +162,9 @@ def test_threads_of_a_process_don_t_share_a_directory(copy_name: str) -> None:
         StreamsMemberState.UNRELEASED_TASKS,
         True,
     )
-    elsewhere = step(member(), goal(target, member(process="q", assigned=other_tasks)))
+    stepped_member = step(member(), goal(target, member(process="q", assigned=other_tasks)))
     is_free = not (target.active and other_tasks.active)
-    assert (elsewhere.state is StreamsMemberState.STABLE) == is_free
+    assert (stepped_member.state is StreamsMemberState.STABLE) == is_free
 
 
 def test_copies_change_their_role_at_once() -> None:
@@ -245,9 +245,9 @@ def test_copies_are_given_up_too() -> None:
 def test_a_state_of_a_later_release_starts_again() -> None:
     old_member = member(state=StreamsMemberState.UNKNOWN, assigned=held_tasks({"0_0": 2}))
     for owned_tasks in (None, Tasks(active=tasks("0_0"))):
-        refused = reconcile(old_member, goal(Tasks(), owned_tasks=owned_tasks))
-        assert isinstance(refused, Rejection)
-        assert refused.error is ErrorCode.fenced_member_epoch
+        rejection = reconcile(old_member, goal(Tasks(), owned_tasks=owned_tasks))
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.fenced_member_epoch
     stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned_tasks=Tasks()))
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
 

@@ -309,11 +309,11 @@ async def test_a_stalled_connection_delivers_nothing_until_it_goes_on(
 
 
 def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:
-    async def arrival(env: VirtualEnvironment, *, busy: bool) -> float:
+    async def arrival(env: VirtualEnvironment, *, is_busy: bool) -> float:
         await env.loop.create_server(Recorder, "localhost", 1)
         transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
         second_transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
-        if busy:
+        if is_busy:
             transport.write(b"x")
         sent_at_s = env.loop.time()
         second_transport.write(b"y")
@@ -322,8 +322,8 @@ def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:
         await settle()
         return round(server.received_at - sent_at_s, 6)
 
-    idle = run(lambda env: arrival(env, busy=False))
-    assert idle == run(lambda env: arrival(env, busy=True))
+    idle_arrivals = run(lambda env: arrival(env, is_busy=False))
+    assert idle_arrivals == run(lambda env: arrival(env, is_busy=True))
 
 
 # ``net``: Listening addresses in memory.

@@ -215,7 +215,7 @@ def test_threads_are_refused() -> None:
 
 def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
     """Also from another thread; what is under way goes on."""
-    refused: list[BaseException] = []
+    refusals: list[BaseException] = []
 
     async def idle(_env: VirtualEnvironment) -> None:
         pytest.fail("entered")
@@ -224,7 +224,7 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
         try:
             run_virtual(idle, seed=2)
         except SimulationError as error:
-            refused.append(error)
+            refusals.append(error)
 
     async def main(env: VirtualEnvironment) -> int:
         thread = threading.Thread(target=second)
@@ -235,8 +235,8 @@ def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
         return env.clock.now_ms()
 
     assert run_virtual(main, seed=1) == START_MS + 1_000
-    assert len(refused) == 2
-    for error in refused:
+    assert len(refusals) == 2
+    for error in refusals:
         assert "in a process of its own (pytest -n, multiprocessing)" in str(error)
     assert run_virtual(main, seed=1) == START_MS + 1_000
 
@@ -458,8 +458,8 @@ def test_what_is_not_simulated_raises(
 
 
 def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
-    with socket.socket() as real, pytest.raises(NotSimulatedError):
-        loop.run_until_complete(loop.sock_connect(real, ("127.0.0.1", 1)))
+    with socket.socket() as real_socket, pytest.raises(NotSimulatedError):
+        loop.run_until_complete(loop.sock_connect(real_socket, ("127.0.0.1", 1)))
 
 
 @pytest.mark.parametrize("kind", ["create_server", "create_connection"])
@@ -608,14 +608,14 @@ def program(*options: str, hash_seed: str) -> list[object]:
         for name, variable_value in os.environ.items()
         if name != reproducible_process.ARRANGED
     }
-    done = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, *options, "-c", PROGRAM, "an argument", "--more"],
         env={**environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    answers: list[object] = json.loads(done.stdout)
+    answers: list[object] = json.loads(finished_process.stdout)
     return answers
 
 
@@ -642,10 +642,10 @@ def test_where_variables_are_not_read_the_limit_is_named() -> None:
         "from txnsim.runtime.virtual.reproducible_process import arrange_process\n"
         "print(*arrange_process())"
     )
-    done = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-E", "-c", code], env=environ, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == STRINGS
+    assert finished_process.stdout.strip() == STRINGS
 
 
 @pytest.mark.skipif(FIXED_SINCE_3_12, reason="None hashes by a constant since Python 3.12")

@@ -213,7 +213,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
             (NewTopic(name="table", assignments=((1,),), configs=configs),)
         )
         await Admin(client).wait_for_topic("table")
-        plain = Producer(client)
+        plain_producer = Producer(client)
         await producer.init_transactions()
         producer.begin()
 
@@ -222,7 +222,7 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
 
         async def segment() -> None:
             cluster.advance(2_000)
-            await plain.send("table", 0, b"v", key=b"k")
+            await plain_producer.send("table", 0, b"v", key=b"k")
 
         await segment()
         await segment()
