@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             make_crowd(
                 bootstrap,
                 partitions=options.partitions,
-                alive=options.open,
+                alive_count=options.open,
                 hanging=options.hanging,
             )
         )

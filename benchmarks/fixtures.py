@@ -116,10 +116,12 @@ def _print(rows: dict[str, Spread]) -> None:
         p90 = statistics.quantiles(row.samples, n=10)[-1] if len(row.samples) > 1 else row.most
         numbers = " ".join(f"{value:8.2f}" for value in (row.median, row.least, p90, row.most))
         ratio = "" if baseline is None else f"{baseline / row.median:8.0f}"
-        met = ""
+        verdict_text = ""
         if name == f"txnsim, {BROKERS} brokers":
-            met = f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
-        print(f"{name:<34} {numbers} {ratio}{met}")
+            verdict_text = (
+                f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
+            )
+        print(f"{name:<34} {numbers} {ratio}{verdict_text}")
 
 
 if __name__ == "__main__":

@@ -196,8 +196,12 @@ def bare_relay(bootstrap: str) -> Iterator[str]:
 @contextlib.contextmanager
 def keep_awake() -> Iterator[None]:
     """No processor sleeps meanwhile."""
-    idle = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
-    spinners = [subprocess.Popen([sys.executable, "-c", idle]) for _ in range(os.cpu_count() or 1)]
+    idle_program = (
+        "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    )
+    spinners = [
+        subprocess.Popen([sys.executable, "-c", idle_program]) for _ in range(os.cpu_count() or 1)
+    ]
     try:
         yield
     finally:

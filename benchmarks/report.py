@@ -89,10 +89,10 @@ def _row(figure: Figure, spreads: dict[str, Spread]) -> ComparedFigure:
             server_ratio = ratio(figure, value=server_spread.median, baseline=baseline.median)
             if server != BASELINE and server_ratio is not None:
                 ratios[server] = server_ratio
-    met = None
+    is_met = None
     if SUBJECT in spreads:
-        met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
-    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=met)
+        is_met = verdict(figure, value=spreads[SUBJECT].median, ratio=ratios.get(SUBJECT))
+    return ComparedFigure(figure=figure, spreads=spreads, ratios=ratios, met=is_met)
 
 
 # The table

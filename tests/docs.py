@@ -252,12 +252,12 @@ def apis_page() -> str | None:
         name, _, summary = _join_lines(title).partition(": ")
         key = source.constants["API_KEY"]
         assert isinstance(key, int)
-        low, high = served[key]
+        lowest_version, highest_version = served[key]
         rows.append(
             (
                 str(key),
                 name.split(" (")[0],
-                f"{low}–{high}",
+                f"{lowest_version}–{highest_version}",
                 summary.rstrip("."),
                 details,
             )
@@ -472,11 +472,11 @@ def logs_reference_page() -> str:
             Violation,
         ),
     )
-    described: set[type[msgspec.Struct]] = set()
+    described_structs: set[type[msgspec.Struct]] = set()
     sections = []
     for command, description, struct in documents:
-        own_parts = [part for part in parts(struct) if part not in described]
-        described.update(own_parts)
+        own_parts = [part for part in parts(struct) if part not in described_structs]
+        described_structs.update(own_parts)
         sections.append(
             f"## {command} --json\n\n{description}\n\n"
             + "\n\n".join(f"**{part.__name__}**\n\n{fields_table(part)}" for part in own_parts)
@@ -934,9 +934,9 @@ def index_page() -> str:
     folder = ROOT / "docs"
     pages = [path for path in folder.glob("**/*.md") if path.parent.name != "recipes"]
     names_of_pages = {path.relative_to(folder).as_posix() for path in pages} - {"README.md"}
-    listed = [name for names in KINDS.values() for name in names]
-    assert sorted(listed) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
-        names_of_pages ^ set(listed)
+    listed_names = [name for names in KINDS.values() for name in names]
+    assert sorted(listed_names) == sorted({*names_of_pages, "recipes/README.md"}), sorted(
+        names_of_pages ^ set(listed_names)
     )
     question_rows = [
         (question, f"[{page_name}]({page_name})") for question, page_name in QUESTIONS.items()

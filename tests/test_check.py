@@ -57,8 +57,8 @@ def test_pytests_own_summary_is_repeated_for_ci(
 
 
 def test_what_a_step_takes_of_a_processor_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    busy = "import time\nwhile time.process_time() < 0.3: pass"
-    in_a_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    busy_program = "import time\nwhile time.process_time() < 0.3: pass"
+    in_a_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy_program!r}])"
     outcome = check._run(step("rest", in_a_child))
     assert 0.3 <= outcome.cpu_seconds < 60
     assert f"{outcome.cpu_seconds:.1f} s of processor time" in capsys.readouterr().out
@@ -84,8 +84,8 @@ def test_a_product_is_all_that_lies_below_its_folder(
     assert check.main(["--only", product]) == 0
     names = {step.name for step in run_steps}
     for name, (_, paths) in check.TESTS.items():
-        below = [lies_below(path, {f"tests/{product}"}) for path in paths]
-        assert set(below) == {name in names}, name
+        are_below = [lies_below(path, {f"tests/{product}"}) for path in paths]
+        assert set(are_below) == {name in names}, name
     left_out = [hint for name, hint in check.LEFT_OUT.items() if name in names]
     assert capsys.readouterr().out.splitlines()[2:] == left_out
 

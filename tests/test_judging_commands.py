@@ -279,11 +279,11 @@ def test_a_cluster_that_answers_nothing_of_use_is_not_all_well(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "impatient.properties").write_text(IMPATIENT)
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as stack:
         if broker_kind == "missing":
             address = "127.0.0.1:1"
         else:
-            address = opened.enter_context(hostile_broker(HOSTILE_BROKERS[broker_kind]))
+            address = stack.enter_context(hostile_broker(HOSTILE_BROKERS[broker_kind]))
         status = main([argument.format(address) for argument in BROKER_ARGUMENTS[command]])
     output = capsys.readouterr()
     assert status != 0, output

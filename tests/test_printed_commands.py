@@ -189,13 +189,13 @@ def arguments_received(
     if parser is not None:
         return vars(parser.parse_args(words_of[1:]))
     options: dict[str, Any] = {}
-    following = iter(words_of[1:])
-    for argument in following:
+    remaining_words = iter(words_of[1:])
+    for argument in remaining_words:
         name, equals, option_value = argument.partition("=")
         if argument.startswith("--") and equals:
             options[name] = option_value
         elif argument.startswith("--") and argument != "--delete":
-            options[argument] = next(following)
+            options[argument] = next(remaining_words)
     return options
 
 

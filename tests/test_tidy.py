@@ -235,13 +235,13 @@ def module_of(name: str) -> str:
 
 
 def test_functions_fit_a_screen() -> None:
-    long = (
+    long_functions = (
         f"{file_name}:{function.lineno} {function.name}: {lines}"
         for file_name in python_files()
         for function in functions(file_name)
         if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
     )
-    assert_none(long, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
+    assert_none(long_functions, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
 
 
 def test_nothing_is_put_off_and_no_machine_is_named() -> None:
@@ -261,7 +261,7 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
     marker = re.compile(
         r"#\s*(?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[\w, -]+\]|pragma: no \w+)(.*)"
     )
-    bare = [
+    bare_marks = [
         f"{file_name}:{number}: {line.strip()}"
         for file_name in python_files()
         for number, line in enumerate(source(file_name).splitlines(), start=1)
@@ -270,11 +270,11 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
         # A test hands over a wrong type to see it refused: that needs no word.
         and not (file_name.startswith("tests/") and "type: ignore" in match[0])
     ]
-    assert_none(bare, "write the reason behind it: `# noqa: X123 - because`")
+    assert_none(bare_marks, "write the reason behind it: `# noqa: X123 - because`")
 
 
 def test_a_skipped_test_has_its_reason() -> None:
-    bare = []
+    bare_marks = []
     for file_name in python_files("tests"):
         if "skip" not in source(file_name) and "xfail" not in source(file_name):
             continue
@@ -283,8 +283,8 @@ def test_a_skipped_test_has_its_reason() -> None:
             if text == f"pytest.mark.{node.attr}":
                 call = next((c for c in nodes(file_name, ast.Call) if c.func is node), None)
                 if call is None or not any(k.arg == "reason" for k in call.keywords):
-                    bare.append(f"{file_name}:{node.lineno}: {text}")
-    assert_none(bare, "say why it is skipped: reason=")
+                    bare_marks.append(f"{file_name}:{node.lineno}: {text}")
+    assert_none(bare_marks, "say why it is skipped: reason=")
 
 
 # Docstrings
@@ -342,17 +342,17 @@ def test_docstrings_name_the_arguments_that_exist() -> None:
 
 
 def test_public_functions_say_what_they_raise() -> None:
-    silent = []
+    silent_functions = []
     for file_name in python_files("sim"):
         for function in functions(file_name):
             if function.name.startswith("_"):
                 continue
             raised = _raised_for_callers(function)
-            silent += [
+            silent_functions += [
                 f"{file_name}:{function.lineno} {function.name}: {error}"
                 for error in sorted(raised - set(_section(function, "Raises")))
             ]
-    assert_none(silent, "add a Raises section")
+    assert_none(silent_functions, "add a Raises section")
 
 
 def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
@@ -440,14 +440,14 @@ def test_no_unit_test_is_astray() -> None:
     for file_name in python_files("sim"):
         modules_beside.setdefault(_folder_of_tests(file_name), set()).add(module_of(file_name))
     expected_tests = {_unit_test_of(file_name) for file_name in python_files("sim")}
-    astray = [
+    stray_tests = [
         file_name
         for file_name in _unit_tests()
         if not expected_tests & {file_name, *_sections(file_name)}
         and not modules_beside.get(Path(file_name).parent.as_posix(), set())
         & set(_imports(file_name))
     ]
-    assert_none(astray, "they import nothing of the folder that theirs mirrors")
+    assert_none(stray_tests, "they import nothing of the folder that theirs mirrors")
 
 
 def _unit_tests() -> list[str]:
@@ -534,7 +534,7 @@ def test_every_module_is_imported_by_the_product() -> None:
     for file_name in python_files("sim"):
         own_name = module_of(file_name)
         imported_modules |= {module for module in _imports(file_name) if module != own_name}
-    dead = [
+    unused_modules = [
         file_name
         for file_name in python_files("sim")
         if not file_name.endswith("__init__.py")
@@ -542,7 +542,7 @@ def test_every_module_is_imported_by_the_product() -> None:
         and module_of(file_name) not in {*entry_points(), *FOR_OTHERS}
         and not _keys(file_name)
     ]
-    assert_none(dead, "only tests use them, or nobody")
+    assert_none(unused_modules, "only tests use them, or nobody")
 
 
 def _imports(name: str) -> Iterator[str]:
@@ -570,7 +570,7 @@ def test_test_support_is_used() -> None:
         for file_name in python_files("tests", "benchmarks")
         for word in set(re.findall(r"\w+", source(file_name)))
     )
-    dead = [
+    unused_modules = [
         file_name
         for file_name in python_files("tests")
         if file_name.startswith("tests/support/")
@@ -578,7 +578,7 @@ def test_test_support_is_used() -> None:
         and word_counts[Path(file_name).stem]
         <= (Path(file_name).stem in re.findall(r"\w+", source(file_name)))
     ]
-    assert_none(dead, "no test uses them")
+    assert_none(unused_modules, "no test uses them")
 
 
 WRITERS: Final = {
@@ -664,13 +664,13 @@ FEW_MODULES: Final = 8
 
 def test_a_package_names_the_modules_that_are_there() -> None:
     """A list of modules has them all, and no other; a large package has one."""
-    absent, missing = [], []
+    absent_modules, missing = [], []
     for file_name in python_files("sim"):
         docstring = ast.get_docstring(tree(file_name)) or ""
         if not file_name.endswith("/__init__.py"):
             continue
         named_modules = set(re.findall(r"``([a-z]\w*(?:\.\w+)*)``", docstring))
-        absent += [
+        absent_modules += [
             f"{file_name}: {module_name}"
             for module_name in named_modules
             if not _is_name(module_name, module_of(file_name)) and not _is_no_module(module_name)
@@ -683,7 +683,7 @@ def test_a_package_names_the_modules_that_are_there() -> None:
             missing += [
                 f"{file_name}: {module}" for module in _modules_beside(file_name) - named_modules
             ]
-    assert_none(absent, "there is no such module beside it")
+    assert_none(absent_modules, "there is no such module beside it")
     assert_none(missing, "its docstring leaves these out")
 
 
@@ -693,7 +693,7 @@ def test_a_module_that_a_docstring_names_exists() -> None:
     """
     package_names = {module.split(".")[1] for module in _module_names() if "." in module}
     first_words = {*package_names, *TESTS_OF, "pipeline"}
-    absent = [
+    absent_modules = [
         f"{file_name}: {dotted}"
         for file_name in python_files("sim")
         for text in _texts(file_name)
@@ -702,7 +702,7 @@ def test_a_module_that_a_docstring_names_exists() -> None:
         and not _is_name(dotted, module_of(file_name))
         and not _is_no_module(dotted)
     ]
-    assert_none(absent, "no module of the package has this name, and none of txnsim")
+    assert_none(absent_modules, "no module of the package has this name, and none of txnsim")
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
@@ -717,14 +717,14 @@ def test_a_page_names_modules_and_files_that_exist(page: str) -> None:
     files = {
         quoted_name for quoted_name in quoted_names if re.search(r"\.(py|js|toml)$", quoted_name)
     }
-    absent = [
+    absent_names = [
         quoted_name
         for quoted_name in dotted - files
         if not any(_is_name(quoted_name, package) for package in TESTS_OF)
         and not _is_no_module(quoted_name)
     ]
-    absent += files - {Path(file_name).name for file_name in tracked_files()}
-    assert_none(absent, f"{page} names what is gone")
+    absent_names += files - {Path(file_name).name for file_name in tracked_files()}
+    assert_none(absent_names, f"{page} names what is gone")
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
@@ -760,8 +760,8 @@ def _modules_beside(name: str) -> set[str]:
 def _is_name(dotted: str, dotted_name: str) -> bool:
     """Whether it is a module, or is in one: looked for from here upwards, then in txnsim."""
     parts = dotted_name.split(".")
-    above = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
-    return any(_has(f"{prefix}{dotted}") for prefix in [*above, "txnsim.", ""])
+    outer_prefixes = [".".join(parts[:length]) + "." for length in range(len(parts), 0, -1)]
+    return any(_has(f"{prefix}{dotted}") for prefix in [*outer_prefixes, "txnsim.", ""])
 
 
 def _has(module: str) -> bool:
@@ -883,9 +883,9 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
 
 def test_the_architecture_has_a_row_for_every_folder() -> None:
     tables = source("ARCHITECTURE.md").split("| Folders of `sim/")[1:]
-    shown = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
-    assert shown.keys() == TESTS_OF.keys()
-    for package, table in shown.items():
+    shown_tables = {table.partition("`")[0]: table.partition("\n\n")[0] for table in tables}
+    assert shown_tables.keys() == TESTS_OF.keys()
+    for package, table in shown_tables.items():
         first_cells = "".join(row.split("|")[1] for row in table.splitlines()[2:])
         folders = {path.parent.name for path in (ROOT / "sim" / package).glob("*/__init__.py")}
         assert set(re.findall(r"`(\w+)`", first_cells)) == folders, package
@@ -944,12 +944,12 @@ def _module_names() -> frozenset[str]:
 
 
 def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
-    reached, pending = set[str](), [start]
+    reached_modules, pending = set[str](), [start]
     while pending:
-        new_modules = set(imported[pending.pop()]) - reached
-        reached |= new_modules
+        new_modules = set(imported[pending.pop()]) - reached_modules
+        reached_modules |= new_modules
         pending += new_modules
-    return reached
+    return reached_modules
 
 
 def rows_below_runtime() -> list[set[str]]:

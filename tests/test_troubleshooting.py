@@ -168,21 +168,21 @@ WITHOUT_MESSAGE: Final = {
 
 
 def test_each_section_says_what_clients_show() -> None:
-    silent = {section.title for section in read_sections(PAGE) if not section.seen_as}
-    assert silent == WITHOUT_MESSAGE
+    silent_sections = {section.title for section in read_sections(PAGE) if not section.seen_as}
+    assert silent_sections == WITHOUT_MESSAGE
 
 
 def test_what_clients_show_was_found_in_their_releases() -> None:
     """The table's rows are the page's words, no more and no fewer; each is of a release that the
     nightly test looks into.
     """
-    stored = client_messages.stored_rows()
-    assert sorted((row.client, row.words) for row in stored) == client_messages.quoted_words()
+    stored_rows = client_messages.stored_rows()
+    assert sorted((row.client, row.words) for row in stored_rows) == client_messages.quoted_words()
     releases = {
         (client, release.package, release.version)
         for client, release in client_messages.RELEASES.items()
     }
-    assert {(row.client, row.package, row.version) for row in stored} == releases
+    assert {(row.client, row.package, row.version) for row in stored_rows} == releases
 
 
 @pytest.mark.real

@@ -44,11 +44,13 @@ is none, the Java client itself.
 """
 
 
-@pytest.mark.parametrize(("situation", "bad", "good"), PAIRS)
-def test_the_bug_is_seen_and_nothing_else(situation: str, bad: Program, good: Program) -> None:
+@pytest.mark.parametrize(("situation", "bad_program", "good_program"), PAIRS)
+def test_the_bug_is_seen_and_nothing_else(
+    situation: str, bad_program: Program, good_program: Program
+) -> None:
     commands = [
         command_of(*program) if program == JAVA_CLIENT else java_program(*program)
-        for program in (bad, good)
+        for program in (bad_program, good_program)
     ]
     outcomes = [outcome(command, situation, 2) for command in commands]
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]

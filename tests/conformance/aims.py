@@ -45,13 +45,13 @@ class Aim:
         ]
         if ready:
             return self._choices.pick(ready)
-        free = [
+        free_producers = [
             producer
             for producer in producers
             if producer.state not in PREPARED and not producer.wedged
         ]
-        producer = self._choices.pick(free or producers)
-        if state == ABSENT or not free:
+        producer = self._choices.pick(free_producers or producers)
+        if state == ABSENT or not free_producers:
             self._stage.start_anew(producer)
         if state != ABSENT:
             self._bring(producer, state)

@@ -138,10 +138,12 @@ def missing(coverage: Coverage) -> Iterator[str]:
     for key, (lowest, highest) in sorted(ADVERTISED.items()):
         api = APIS[key][0]
         versions = range(lowest, highest + 1)
-        silent = [version for version in versions if (api, version) not in coverage.by_version]
-        if silent:
-            every = len(silent) == len(versions)
-            yield f"{api}: {'all versions' if every else ', '.join(map(str, silent))}"
+        unanswered_versions = [
+            version for version in versions if (api, version) not in coverage.by_version
+        ]
+        if unanswered_versions:
+            every = len(unanswered_versions) == len(versions)
+            yield f"{api}: {'all versions' if every else ', '.join(map(str, unanswered_versions))}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

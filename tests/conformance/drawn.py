@@ -49,9 +49,9 @@ def _without_nulls(value: Any) -> Any:
     return list(map(_without_nulls, value)) if isinstance(value, list) else value
 
 
-def unlike(real: list[Any], ours: list[Any]) -> str | None:
+def unlike(real_rows: list[Any], ours: list[Any]) -> str | None:
     """The first row in which they part."""
-    for number, (real_row, our_row) in enumerate(zip_longest(real, ours)):
+    for number, (real_row, our_row) in enumerate(zip_longest(real_rows, ours)):
         if real_row != our_row:
             api = real_row[1] if real_row else our_row[1]
             return f"row {number} ({api}): " + "; ".join(_parts(real_row, our_row, ""))
@@ -86,12 +86,12 @@ def compare_play(program: str, play: Play, transcript: Path, argv: list[str] | N
     first_seed, _, last_seed = options.seeds.partition("-")
     seeds = range(int(first_seed), int(last_seed or first_seed) + 1)
     newest = 0 if options.before_4_4 else 1
-    real = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
+    real_plays = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
     our_plays = Plays(options.ours, pause_s=OUR_PAUSE_S, newest=newest)
-    with real.connected(), our_plays.connected():
+    with real_plays.connected(), our_plays.connected():
         seeds_that_differ = 0
         rows: list[Any] = []
-        pairs = zip(answers(real, seeds, play), answers(our_plays, seeds, play), strict=True)
+        pairs = zip(answers(real_plays, seeds, play), answers(our_plays, seeds, play), strict=True)
         for (seed, real_rows), (_, own_rows) in pairs:
             rows += real_rows
             complaint = unlike(real_rows, own_rows)

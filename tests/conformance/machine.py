@@ -403,9 +403,9 @@ class PlayMachine(RuleBasedStateMachine):
             case "verification":
                 stage.verify(enabled=not world.verifies)
                 if not world.verifies:  # only then an id that nobody knows may commit positions
-                    absent = Aim(stage, choices).producer_in(ABSENT)
+                    absent_producer = Aim(stage, choices).producer_in(ABSENT)
                     drawer = stage.drawer(choices, wrong=drawing.RIGHT)
-                    stage.ask(drawer.commit_offsets(absent, choices.pick(PRODUCES)))
+                    stage.ask(drawer.commit_offsets(absent_producer, choices.pick(PRODUCES)))
             case "delete topic" if topic not in world.deleted:
                 stage.delete_topic(choices, topic)
             case "delete topic" | "create topic":
@@ -436,11 +436,11 @@ class PlayMachine(RuleBasedStateMachine):
         return Transaction(producer, producer.current, topic_partition)
 
     def _fetch(self, operation: Operation) -> Any:
-        real = self._ask(operation)
+        real_answer = self._ask(operation)
         assert operation.partition is not None
         ends = [
             partition.high_watermark
-            for topic in real.responses
+            for topic in real_answer.responses
             for partition in topic.partitions
             if not partition.error_code
         ]

@@ -120,10 +120,10 @@ def both_brokers(transaction_version: int) -> Iterator[Addresses]:
     with (
         ApacheKafka(
             transaction_version=transaction_version, properties=properties, jvm_options=JVM_OPTIONS
-        ) as real,
+        ) as real_kafka,
         our_broker(transaction_version) as our_address,
     ):
-        yield real.bootstrap, our_address
+        yield real_kafka.bootstrap, our_address
 
 
 @contextlib.contextmanager
@@ -219,14 +219,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.json.write_text(
             json.dumps([cells.as_json(result) for result in results], indent=1) + "\n"
         )
-    failed = [complaint_line for result in results for complaint_line in complaints(result)]
+    complaint_lines = [
+        complaint_line for result in results for complaint_line in complaints(result)
+    ]
     long_plays = [result for result in results if result.operations >= LONG_PLAY]
     if {long_play.level for long_play in long_plays} == set(cells.LEVELS):
-        failed += [
+        complaint_lines += [
             f"never visited: {cell_line}" for cell_line in cells.unvisited_anywhere(long_plays)
         ]
-    sys.stdout.writelines(f"{line}\n" for line in failed)
-    return 1 if failed else 0
+    sys.stdout.writelines(f"{line}\n" for line in complaint_lines)
+    return 1 if complaint_lines else 0
 
 
 if __name__ == "__main__":

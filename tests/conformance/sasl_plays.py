@@ -41,12 +41,12 @@ class Talk:
         """Send a request; its answer is kept."""
         answer = self.quietly(api, version, **values)
         if api == "ApiVersions" and not isinstance(answer, NoAnswer):
-            plain = ErrorCode(answer.error_code).name.upper()
+            error_name = ErrorCode(answer.error_code).name.upper()
         elif api == "Metadata" and not isinstance(answer, NoAnswer):
-            plain = "known"
+            error_name = "known"
         else:
-            plain = plainly(answer, api=api)
-        self.said.append({"asked": f"{api} v{version}", "answered": plain})
+            error_name = plainly(answer, api=api)
+        self.said.append({"asked": f"{api} v{version}", "answered": error_name})
         return answer
 
     def quietly(self, api: str, version: int, **values: Any) -> Any:

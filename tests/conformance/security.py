@@ -76,9 +76,9 @@ def _described_group(guarded_broker: GuardedBroker) -> Any:
         lambda: guarded_broker.admin.ask(KEYS["ConsumerGroupHeartbeat"], 1, **joins)
     )
     answers_seen = []
-    described = acl(GROUP, "shown", AclOperation.DESCRIBE)
+    describe_acl = acl(GROUP, "shown", AclOperation.DESCRIBE)
     for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(described, *rights)
+        guarded_broker.allow(describe_acl, *rights)
         answer = guarded_broker.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
         answers_seen.append(guarded_broker.plainly(answer, api="ConsumerGroupDescribe"))
     return answers_seen
@@ -101,10 +101,10 @@ def _described_transaction(guarded_broker: GuardedBroker) -> Any:
             v3_and_below_topics=topics,
         )
     )
-    described = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
+    describe_acl = acl(ResourceType.TRANSACTIONAL_ID, "ongoing", AclOperation.DESCRIBE)
     answers_seen = []
     for rights in ([], [DESCRIBE_ORDERS]):
-        guarded_broker.allow(described, *rights)
+        guarded_broker.allow(describe_acl, *rights)
         for api, version, values in (
             ("DescribeTransactions", 0, {"transactional_ids": ["ongoing"]}),
             ("ListTransactions", 1, {"duration_filter": -1}),

@@ -165,9 +165,9 @@ class DrawnShares:
         plays.settle_topics()
 
     def _topic(self, name: str, partitions: int) -> None:
-        full = f"{self._name}-{name}"
-        self._p.topic(full, partitions)
-        topics = [{"topic_id": uuid.UUID(int=0), "name": full}]
+        full_name = f"{self._name}-{name}"
+        self._p.topic(full_name, partitions)
+        topics = [{"topic_id": uuid.UUID(int=0), "name": full_name}]
         for _ in range(100):
             (topic_description,) = self._p.ask(
                 "Metadata",
@@ -180,8 +180,8 @@ class DrawnShares:
             if not topic_description.error_code and len(topic_description.partitions) == partitions:
                 break
             time.sleep(0.05)
-        self._ids[full] = topic_description.topic_id
-        self._partitions[full] = partitions
+        self._ids[full_name] = topic_description.topic_id
+        self._partitions[full_name] = partitions
 
     def _choose_partition(self) -> tuple[str, int]:
         chance = self._chance
@@ -351,8 +351,8 @@ class DrawnShares:
             self._end()
 
     @staticmethod
-    def _refuses(added: Any) -> bool:
-        (topic,) = added.results_by_topic_v3_and_below
+    def _refuses(add_answer: Any) -> bool:
+        (topic,) = add_answer.results_by_topic_v3_and_below
         return bool(topic.results_by_partition[0].partition_error_code)
 
     def _end(self) -> None:

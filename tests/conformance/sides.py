@@ -62,9 +62,9 @@ class Side:
         """Make the topics that the world has."""
         configs = {name.replace(".", "_"): config_value for name, config_value in LASTING.items()}
         for topic_name in world.topics:
-            short = topic_name.removeprefix(f"{world.prefix}-")
+            short_name = topic_name.removeprefix(f"{world.prefix}-")
             _, self._topic_ids[topic_name] = self.player.create_plain_topic(
-                short, PARTITIONS, **configs
+                short_name, PARTITIONS, **configs
             )
 
     def ask(self, operation: Operation) -> Any:
@@ -106,8 +106,10 @@ class Side:
 
         def has_led_partitions(answer: Any) -> bool:
             topic = answer.topics[0]
-            led = [partition for partition in topic.partitions if partition.leader_id >= 0]
-            return bool(topic.error_code == expected and len(led) == partitions)
+            led_partitions = [
+                partition for partition in topic.partitions if partition.leader_id >= 0
+            ]
+            return bool(topic.error_code == expected and len(led_partitions) == partitions)
 
         values: Values = {"topics": [{"name": topic_name}], "allow_auto_topic_creation": False}
         answer = self.player.ask_until(has_led_partitions, "Metadata", 12, **values)

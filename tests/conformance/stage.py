@@ -215,16 +215,16 @@ class Stage:
         current = None
         if not real.error_code:
             current = Identity(self._equal_number(real, ours), real.producer_epoch)
-        added = set()
+        added_partitions = set()
         if state == ONGOING:
             topics = self.world.partitions  # not __consumer_offsets
-            added = {
+            added_partitions = {
                 (topic.topic, partition_index)
                 for topic in real.topics
                 for partition_index in topic.partitions
                 if topic.topic in topics
             }
-        producer.is_in(state, current, added)
+        producer.is_in(state, current, added_partitions)
 
     def _learn_identity(
         self, operation: Operation, producer: Producer | None, real: Any, ours: Any
@@ -313,35 +313,35 @@ class Stage:
 
     def alter_topic(self, topic: str, name: str, config_value: str | None) -> None:
         """Change a config of a topic."""
-        real = self.ask(changes.alter_topic(topic, name, config_value))
-        if real.responses[0].error_code != ErrorCode.none:
+        real_answer = self.ask(changes.alter_topic(topic, name, config_value))
+        if real_answer.responses[0].error_code != ErrorCode.none:
             return
         self._pair.await_change(lambda side: side.await_config(2, topic, name, config_value))
-        altered = self.world.altered.setdefault(topic, {})
+        altered_configs = self.world.altered.setdefault(topic, {})
         if config_value is None:
-            altered.pop(name, None)
+            altered_configs.pop(name, None)
         else:
-            altered[name] = config_value
+            altered_configs[name] = config_value
 
     def delete_topic(self, choices: Choices, topic: str) -> None:
         """A topic goes, with all that is in it."""
-        real = self.ask(changes.delete_topic(choices, topic))
-        if real.responses[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.delete_topic(choices, topic))
+        if real_answer.responses[0].error_code == ErrorCode.none:
             self._pair.await_change(lambda side: side.await_topic(topic, 0))
             self.world.deletes(topic)
 
     def create_topic(self, choices: Choices, topic: str) -> None:
         """Create a topic on both sides, mostly one that was deleted before."""
-        real = self.ask(changes.create_topic(choices, topic))
-        if real.topics[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.create_topic(choices, topic))
+        if real_answer.topics[0].error_code == ErrorCode.none:
             partition_count = self.world.partitions[topic]
             self._pair.await_change(lambda side: side.await_topic(topic, partition_count))
             self.world.deleted.discard(topic)
 
     def grow_topic(self, choices: Choices, topic: str) -> None:
         """A topic gets another partition."""
-        real = self.ask(changes.create_partitions(choices, self.world, topic))
-        if real.results[0].error_code == ErrorCode.none:
+        real_answer = self.ask(changes.create_partitions(choices, self.world, topic))
+        if real_answer.results[0].error_code == ErrorCode.none:
             self.world.partitions[topic] += 1
             partition_count = self.world.partitions[topic]
             self._pair.await_change(lambda side: side.await_topic(topic, partition_count))

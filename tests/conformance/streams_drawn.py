@@ -101,9 +101,9 @@ class DrawnPlay:
     # Topics
 
     def _topic(self, name: str, partitions: int) -> None:
-        full = f"{self._name}-{name}"
-        self._p.topic(full, partitions)
-        self._made[full] = partitions
+        full_name = f"{self._name}-{name}"
+        self._p.topic(full_name, partitions)
+        self._made[full_name] = partitions
 
     def _any_topic(self) -> str:
         if self._chance.random() < 0.06:

@@ -184,14 +184,17 @@ def test_there_are_as_many_cases_as_promised() -> None:
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
     play_keys = {(case.file, case.name, level) for case in cases() for level in case.text.levels}
-    recorded = {
+    recorded_plays = {
         (file, name, level)
         for file in answers.recorded_files()
         for name, book in answers.read_recordings(file).items()
         for level in book
     }
-    none_of(map(str, play_keys - recorded), "record them: python -m tests.conformance.record_cases")
-    none_of(map(str, recorded - play_keys), "no such play; record the file anew")
+    none_of(
+        map(str, play_keys - recorded_plays),
+        "record them: python -m tests.conformance.record_cases",
+    )
+    none_of(map(str, recorded_plays - play_keys), "no such play; record the file anew")
 
 
 def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:

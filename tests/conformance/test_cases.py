@@ -61,7 +61,7 @@ def marks_of(case: Case, transaction_version: int) -> tuple[pytest.MarkDecorator
 def test_a_leap_leaves_what_each_single_step_leaves(
     transaction_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    described = []
+    descriptions = []
     for leaps in (True, False):
         if not leaps:
             monkeypatch.setattr(VirtualWorld, "abilities", frozenset())
@@ -72,16 +72,16 @@ def test_a_leap_leaves_what_each_single_step_leaves(
             ) as player:
                 player.raise_epoch("p", 100)
                 answer = player.ask_unrecorded("DescribeTransactions", 0, transactional_ids=["p"])
-                described.append(answer.transaction_states[0])
+                descriptions.append(answer.transaction_states[0])
                 of_the_last = {
                     "transactional_id": "p",
                     "transaction_timeout": 60_000,
-                    "producer_id": described[-1].producer_id,
+                    "producer_id": descriptions[-1].producer_id,
                     "producer_epoch": 99,
                 }
-                described.append(player.ask_unrecorded("InitProducerId", 4, **of_the_last))
-    assert described[2:] == described[:2]
-    assert described[0].producer_epoch == 100
+                descriptions.append(player.ask_unrecorded("InitProducerId", 4, **of_the_last))
+    assert descriptions[2:] == descriptions[:2]
+    assert descriptions[0].producer_epoch == 100
 
 
 @pytest.mark.parametrize(

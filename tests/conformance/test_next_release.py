@@ -22,14 +22,14 @@ public class org.apache.kafka.log.Cleaner {
 
 
 def test_places_and_packages_are_no_change() -> None:
-    moved = [
+    moved_lines = [
         line.replace("utils.Buffer", "utils.internals.Buffer")
         .replace("#12", "#907")
         .replace("lload         9", "lload_3")
         .replace("ifne          20", "ifne          31")
         for line in OLDER
     ]
-    assert not list(changes(methods(OLDER), methods(moved)))
+    assert not list(changes(methods(OLDER), methods(moved_lines)))
 
 
 @pytest.mark.parametrize(

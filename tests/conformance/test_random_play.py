@@ -142,12 +142,12 @@ def test_a_visit_that_the_map_does_not_know_is_told() -> None:
 
 def test_a_place_that_a_long_play_left_out_is_told() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
-    everywhere = list(cells.cells_not_visited(result))
-    assert len(everywhere) > 100
+    unvisited_cells = list(cells.cells_not_visited(result))
+    assert len(unvisited_cells) > 100
     visited_cell = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
     result.cells[visited_cell] += 1
     cells_left = list(cells.cells_not_visited(result))
-    assert len(cells_left) == len(everywhere) - 1
+    assert len(cells_left) == len(unvisited_cells) - 1
     assert not any(
         re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", cell_line)
         for cell_line in cells_left
@@ -156,14 +156,14 @@ def test_a_place_that_a_long_play_left_out_is_told() -> None:
 
 def test_a_long_play_goes_on_until_it_has_been_everywhere_but_not_for_ever() -> None:
     result = Result(level=1, seed=1, plays_per_seed=1)
-    for operations, everywhere, somewhere_left in (
+    for operations, is_everywhere, somewhere_left in (
         (LONG_PLAY - 1, False, False),
         (LONG_PLAY, True, False),
         (2 * LONG_PLAY - 1, True, False),
         (2 * LONG_PLAY, True, True),
     ):
         result.operations = operations
-        assert has_ended(result, LONG_PLAY, lambda _: ()) is everywhere
+        assert has_ended(result, LONG_PLAY, lambda _: ()) is is_everywhere
         assert has_ended(result, LONG_PLAY, lambda _: ("here",)) is somewhere_left
     result.operations = LONG_PLAY - 1
     assert has_ended(result, LONG_PLAY - 1, cells.cells_not_visited), (

@@ -134,12 +134,12 @@ def apis(recordings: Mapping[str, Recordings]) -> set[str]:
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:
-    recorded = {
+    recorded_plays = {
         (story_name, level) for story_name in recorded_stories() for level in read(story_name)
     }
     programme = {(name_of(story), transaction_version) for story, transaction_version in STORIES}
-    assert not programme - recorded, "record them: python -m tests.conformance.record"
-    assert not recorded - programme, "no such play: remove the file, or record the story anew"
+    assert not programme - recorded_plays, "record them: python -m tests.conformance.record"
+    assert not recorded_plays - programme, "no such play: remove the file, or record the story anew"
 
 
 def test_every_story_that_is_told_is_in_the_programme() -> None:

@@ -123,8 +123,8 @@ def fuzz(
     if seconds is not None and target.seeds_a_second is not None:
         begin_folder = corpus.sample_inputs(folder, int(seconds * target.seeds_a_second) + 1)
     work_folder = corpus.WORKING / name
-    for stale in ("finds", "left"):
-        shutil.rmtree(work_folder / stale, ignore_errors=True)
+    for folder_name in ("finds", "left"):
+        shutil.rmtree(work_folder / folder_name, ignore_errors=True)
     (work_folder / "left").mkdir()
     dictionary_lines = "".join(f'"{_quote_word(word)}"\n' for word in target.words)
     _dictionary(work_folder).write_text(dictionary_lines)

@@ -115,7 +115,7 @@ class ForkedTests:
             (lambda result, chunk=chunk: self._record(chunk, source, result), 3_600.0)
             for chunk in chunks
         ]
-        recorded = 0
+        recorded_count = 0
         imported: set[str] = set()
         for index, result, _ in self._processes.run(jobs):
             if result is None:
@@ -128,8 +128,8 @@ class ForkedTests:
                     failure=failure,
                 )
             imported.update(result["modules"])
-            recorded += len(chunks[index])
-            yield recorded
+            recorded_count += len(chunks[index])
+            yield recorded_count
         # Mutants' processes shall not import what each of them needs again.
         for module_name in sorted(imported - set(sys.modules)):
             with contextlib.suppress(ImportError):

@@ -131,16 +131,16 @@ class MutableModule:
         mutations = []
         for kind, node, holder, key, replacement in _changes(function):
             statement, parent = surroundings.get(id(node), (node, node))
-            shown = parent if isinstance(node, (ast.Constant, ast.Attribute)) else node
-            if not isinstance(shown, (ast.expr, ast.stmt, ast.keyword)):
-                shown = statement
+            shown_node = parent if isinstance(node, (ast.Constant, ast.Attribute)) else node
+            if not isinstance(shown_node, (ast.expr, ast.stmt, ast.keyword)):
+                shown_node = statement
             original = _get(holder, key)
             if kind == "operand":
                 text_before, text_after = _text(original), _text(replacement)
             else:
-                text_before = _text(shown)
+                text_before = _text(shown_node)
                 _put(holder, key, replacement)
-                text_after = "(left out)" if kind == "statement" else _text(shown)
+                text_after = "(left out)" if kind == "statement" else _text(shown_node)
                 _put(holder, key, original)
             counts[text_before, text_after] += 1
             mutations.append(
@@ -148,8 +148,8 @@ class MutableModule:
                     module_name=self.module.__name__,
                     function_name=function_name,
                     kind=kind,
-                    line=shown.lineno,
-                    line_last=_line_last(node, shown),
+                    line=shown_node.lineno,
+                    line_last=_line_last(node, shown_node),
                     statement_line=statement.lineno,
                     before=text_before,
                     after=text_after,
@@ -452,10 +452,10 @@ def _is_switch(expression: ast.expr, switch_names: frozenset[str]) -> bool:
 _SWITCH: Final = re.compile(r"^(not )?[\w.]*rules\.\w+$|\((release_|self\.)?rules\)$")
 
 
-def _line_last(node: ast.AST, shown: ast.expr | ast.stmt | ast.keyword) -> int:
+def _line_last(node: ast.AST, shown_node: ast.expr | ast.stmt | ast.keyword) -> int:
     """The last line of what a mutation changes; of a statement with a body, of its condition."""
     test = getattr(node, "test", None)
-    last_of = test if isinstance(node, ast.stmt) and test is not None else shown
+    last_of = test if isinstance(node, ast.stmt) and test is not None else shown_node
     return last_of.end_lineno or last_of.lineno
 
 

@@ -124,8 +124,11 @@ class RoomCampaign:
 
     def run(self, *, until_s: float) -> int:
         """Break, count and print; return the exit status."""
-        for recorded in self._forked.record_baselines(self._forked.test_ids, SOURCE):
-            print(f"{recorded} of {len(self._forked.test_ids)} tests without a mutant", flush=True)
+        for recorded_count in self._forked.record_baselines(self._forked.test_ids, SOURCE):
+            print(
+                f"{recorded_count} of {len(self._forked.test_ids)} tests without a mutant",
+                flush=True,
+            )
         failing = [
             test_id
             for test_id in self._forked.test_ids
@@ -145,8 +148,8 @@ class RoomCampaign:
                 tried[room] += 1
                 noticed[room] += 1
         # What runs once for a process was counted for the first test alone that came there.
-        everything = [(room, self._with_other_tests(room, run)) for room, run in survivors]
-        for room, run, killed_by in self._play(everything, float("inf")):
+        all_runs = [(room, self._with_other_tests(room, run)) for room, run in survivors]
+        for room, run, killed_by in self._play(all_runs, float("inf")):
             tried[room] += 1
             noticed[room] += killed_by is not None
             if killed_by is None:

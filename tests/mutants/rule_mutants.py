@@ -204,8 +204,8 @@ class RuleCampaign:
             A line for each test that fails, and for each rule without a test.
         """
         test_ids = sorted({test for tests in self._tests_by_rule.values() for test in tests})
-        for recorded in self._forked.record_baselines(test_ids, SOURCE):
-            print(f"{recorded} of {len(test_ids)} tests without a mutant", flush=True)
+        for recorded_count in self._forked.record_baselines(test_ids, SOURCE):
+            print(f"{recorded_count} of {len(test_ids)} tests without a mutant", flush=True)
         for test_id in test_ids:
             baseline = self._forked.baseline(test_id)
             if not baseline.passed:

@@ -266,9 +266,10 @@ def test_a_rule_names_plays_tests_or_transcripts() -> None:
         "tests/conformance/test_security.py::test_the_answer_is_that_of_apache_kafka"
         "[denied-InitProducerId v0 without any right]"
     ) in showing_tests(unauthorized)
-    (idle,) = choose_rules(["timeout.idle"])
+    (idle_rule,) = choose_rules(["timeout.idle"])
     assert all(
-        test_id.startswith("tests/conformance/test_cases.py::") for test_id in showing_tests(idle)
+        test_id.startswith("tests/conformance/test_cases.py::")
+        for test_id in showing_tests(idle_rule)
     )
 
 

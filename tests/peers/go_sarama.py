@@ -72,8 +72,8 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             )
             # With this the tests go without their five "containers", and without tools inside one.
             existing = {"TOXIPROXY_ADDR": f"http://127.0.0.1:{TOXIPROXY_PORT}"}
-            real = kafka.bootstrap.split(",")
-            brokers = real + real[:1] * (_BROKERS - len(real))
+            real_brokers = kafka.bootstrap.split(",")
+            brokers = real_brokers + real_brokers[:1] * (_BROKERS - len(real_brokers))
         routes = {
             f"kafka{route_number}": (f"127.0.0.1:{port}", broker)
             for route_number, (port, broker) in enumerate(zip(ports, brokers, strict=True), start=1)

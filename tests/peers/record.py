@@ -48,31 +48,36 @@ def _read_test(row: Mapping[str, str]) -> StoredTest:
     return StoredTest(by_target, row.get("told", ""))
 
 
-def save(name: str, stored: StoredSuite, directory: Path = DIRECTORY) -> None:
+def save(name: str, stored_suite: StoredSuite, directory: Path = DIRECTORY) -> None:
     """One suite, a line per test."""
     tests = ",\n".join(
         f"  {json.dumps(test, ensure_ascii=False)}: {json.dumps(_row(entry), ensure_ascii=False)}"
-        for test, entry in sorted(stored.tests.items())
+        for test, entry in sorted(stored_suite.tests.items())
     )
     directory.mkdir(exist_ok=True)
     (directory / f"{name}.json").write_text(
-        f'{{\n "version": {json.dumps(stored.version)},\n "tests": {{\n{tests}\n }}\n}}\n', "utf-8"
+        f'{{\n "version": {json.dumps(stored_suite.version)},\n "tests": {{\n{tests}\n }}\n}}\n',
+        "utf-8",
     )
 
 
 def unexplained_failures(
-    suite: Suite, stored: StoredSuite | None, failed: Iterable[str]
+    suite: Suite, stored_suite: StoredSuite | None, failed_tests: Iterable[str]
 ) -> list[str]:
     """Tests that fail against us without a reason, and pass on a real Kafka or were not run
     there.
     """
-    stored_tests = stored.tests if stored is not None and stored.version == suite.version else {}
+    stored_tests = (
+        stored_suite.tests
+        if stored_suite is not None and stored_suite.version == suite.version
+        else {}
+    )
     fails_there = {
         test
         for test, row in stored_tests.items()
         if row.by_target.get(PeerTarget.APACHE) is PeerResult.FAILED
     }
-    return [test for test in failed if not suite.why(test) and test not in fails_there]
+    return [test for test in failed_tests if not suite.why(test) and test not in fails_there]
 
 
 def _row(entry: StoredTest) -> dict[str, str]:
@@ -85,7 +90,7 @@ def _row(entry: StoredTest) -> dict[str, str]:
 
 
 def merge_outcomes(
-    stored: Mapping[str, StoredSuite],
+    stored_suites: Mapping[str, StoredSuite],
     suite: Suite,
     target: PeerTarget,
     outcomes: Iterable[PeerOutcome],
@@ -97,7 +102,7 @@ def merge_outcomes(
     Args:
         is_whole: Every test of the suite was asked. Stored tests that did not answer are dropped.
     """
-    stored_suite = stored.get(suite.name)
+    stored_suite = stored_suites.get(suite.name)
     known_tests = (
         dict(stored_suite.tests) if stored_suite and stored_suite.version == suite.version else {}
     )

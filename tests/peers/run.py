@@ -64,8 +64,8 @@ def _run(suite: Suite, target: PeerTarget, tests: Sequence[str], *, write: bool)
     )
     if write:
         save(suite.name, merge_outcomes(load(), suite, target, outcomes, is_whole=not tests))
-    failed = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
-    unexplained = unexplained_failures(suite, load().get(suite.name), failed)
+    failed_tests = [outcome.test for outcome in outcomes if outcome.result is PeerResult.FAILED]
+    unexplained = unexplained_failures(suite, load().get(suite.name), failed_tests)
     if unexplained:
         say(f"{suite.name}: without a reason: {', '.join(unexplained)}")
     return 1 if unexplained or not outcomes else 0

@@ -253,15 +253,15 @@ def _position(player: FramePlayer, group: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the story on each release."""
-    failed = 0
+    failed_count = 0
     for version in arguments or sys.argv[1:] or KNOWN:
         outcome = play(version)
         expected = KNOWN.get(version)
-        failed += outcome != expected
+        failed_count += outcome != expected
         print(f"{version}: {outcome.answer.name}, position {outcome.position}", flush=True)
         if outcome != expected:
             print(f"  not what is known of it: {expected}", flush=True)
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

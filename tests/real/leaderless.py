@@ -147,14 +147,14 @@ def _post(address: str) -> Mapping[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    failed = 0
+    failed_count = 0
     for target in arguments or sys.argv[1:] or PLACES:
         print(f"{target}:", flush=True)
         events = comparable_events(play(target, say=lambda line: print(f"  {line}", flush=True)))
         if events != expected_events(target):
-            failed += 1
+            failed_count += 1
             print(f"  not what is known of it: {expected_events(target)}", flush=True)
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

@@ -215,16 +215,16 @@ def stuck_producers(outcome: MarkerOutcome, requests: Sequence[Sequence[int]]) -
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play it on releases."""
-    failed = 0
+    failed_count = 0
     for version in arguments or sys.argv[1:]:
         outcome, sent_markers = play(version)
         expected = stuck_producers(outcome, sent_markers)
-        failed += outcome.prepared != expected
+        failed_count += outcome.prepared != expected
         sys.stdout.write(
             f"{version}: producers {sorted(outcome.prepared)} stay prepared; the marker of "
             f"{outcome.culprit} was refused; the request: {max(sent_markers, key=len)}\n"
         )
-    return 1 if failed else 0
+    return 1 if failed_count else 0
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ def pairs() -> Iterator[Callable[[str, int], Pair]]:
         @functools.cache
         def pair(name: str, transaction_version: int) -> Pair:
             setup = by_name[name]
-            real = running.enter_context(kafka(transaction_version, setup))
-            return real, running.enter_context(simulator(transaction_version, setup))
+            real_address = running.enter_context(kafka(transaction_version, setup))
+            return real_address, running.enter_context(simulator(transaction_version, setup))
 
         yield pair
 

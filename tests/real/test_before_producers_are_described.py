@@ -104,9 +104,9 @@ async def test_what_can_not_be_told_is_not_taken_for_healthy(bootstrap: str) -> 
         await haunt(admin, topic_partition)
         (outcome,) = (await admin.describe_producers((topic_partition,))).values()
         assert isinstance(outcome, NotSupportedError)
-        for listed in (await admin.list_transactions()).values():
-            assert isinstance(listed, ClientError)
-            assert str(listed) == "The node does not support LIST_TRANSACTIONS"
+        for listing in (await admin.list_transactions()).values():
+            assert isinstance(listing, ClientError)
+            assert str(listing) == "The node does not support LIST_TRANSACTIONS"
         searched = txns(bootstrap, "find-hanging", "--all", "--topic", topic_partition.topic)
         assert searched.code == 4
         reason, advice = searched.stderr.splitlines()[1:]

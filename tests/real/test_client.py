@@ -59,8 +59,8 @@ async def test_the_level_chooses_the_protocol_and_whether_the_epoch_moves(
             producer.begin()
             producer.send(name, 0, b"x")
             await producer.commit()
-        moved = producer.identity.producer_epoch - first_identity.producer_epoch
-        assert moved == (3 if target.level == 2 else 0)
+        epoch_steps = producer.identity.producer_epoch - first_identity.producer_epoch
+        assert epoch_steps == (3 if target.level == 2 else 0)
         assert producer.identity.producer_id == first_identity.producer_id
 
 
@@ -371,9 +371,9 @@ async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name
     await admin.create_topic(name, partitions=1)
     async with Producer(cluster, transactional_id=name) as producer:
         await producer.init_transactions()
-    described = await admin.describe_transactions((name, f"{name}-nobody"))
-    assert not isinstance(described[name], ClientError)
-    missing = described[f"{name}-nobody"]
+    description_by_id = await admin.describe_transactions((name, f"{name}-nobody"))
+    assert not isinstance(description_by_id[name], ClientError)
+    missing = description_by_id[f"{name}-nobody"]
     assert isinstance(missing, ClientError)
     assert missing.error == ErrorCode.transactional_id_not_found
     producers = await admin.describe_producers(
@@ -391,8 +391,8 @@ async def test_topics_offsets_and_the_cluster_itself(
     outcomes = await admin.create_topics((NewTopic(name=name), NewTopic(name="bad name")))
     errors = [getattr(outcome, "error", None) for outcome in outcomes.values()]
     assert errors == [ErrorCode.topic_already_exists, ErrorCode.invalid_topic_exception]
-    described = await admin.describe_cluster()
-    assert {broker.broker_id for broker in described.brokers} == {
+    cluster_description = await admin.describe_cluster()
+    assert {broker.broker_id for broker in cluster_description.brokers} == {
         broker.broker_id for broker in cluster.view.brokers
     }
     async with await begin_transaction(cluster, name) as producer:

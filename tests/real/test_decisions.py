@@ -116,13 +116,13 @@ def test_a_defect_is_convicted_and_nothing_else(
     assert healthy["agrees"] == healthy["decisions"] > 2 * TRANSACTIONS
 
     topic = play_commit_without_leader(kafka)
-    status, living = asked(*running)
+    status, live_report = asked(*running)
     assert status == 3
     for broker in reversed(BROKERS):
         kafka.stop_broker(broker)
     status, on_disk = asked("logs", "decisions", *data_of(kafka))
     assert status == 3
-    for report in (living, on_disk):
+    for report in (live_report, on_disk):
         (finding,) = report["findings"]
         assert (finding["state"], finding["topic"]) == ("no-marker", topic)
         assert finding["explained_by"] == "KAFKA-20734"

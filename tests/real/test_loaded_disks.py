@@ -187,7 +187,7 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
         producers = await admin.describe_producers(
             [TopicPartition(*log_place) for log_place in log_places]
         )
-        described = await admin.describe_transactions(
+        description_by_id = await admin.describe_transactions(
             [listing.transactional_id for listing in stage.listed]
         )
         hanging = await admin.find_hanging(
@@ -202,7 +202,7 @@ async def look(bootstrap: str, stage: Stage) -> OperatorView:
         },
         transactions={
             name: facts(description)
-            for name, description in described.items()
+            for name, description in description_by_id.items()
             if not isinstance(description, ClientError)
         },
         hanging={

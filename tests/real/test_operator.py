@@ -38,8 +38,8 @@ async def test_what_hangs_is_named_alone_and_healed(
 ) -> None:
     hangs, lives = TopicPartition(name, 0), TopicPartition(name, 1)
     await admin.create_topic(name, partitions=2)
-    async with await begin_transaction(cluster, f"{name}-living") as living:
-        await living.send(name, 1, b"x")
+    async with await begin_transaction(cluster, f"{name}-living") as living_transaction:
+        await living_transaction.send(name, 1, b"x")
         identity = await make_hanging(admin, hangs, f"{name}-ghost")
         now_ms = cluster.clock.now_ms() + 60_000
         report = await survey(admin, now_ms=now_ms, partitions=[hangs, lives], older_than_ms=0)
@@ -59,7 +59,7 @@ async def test_what_hangs_is_named_alone_and_healed(
         # The ghost's record and the marker.
         assert (repaired.last_stable_offset_before, repaired.last_stable_offset_after) == (0, 2)
         assert (await explain(admin, hangs, now_ms=now_ms)).cause is Cause.NOTHING
-        await living.commit()
+        await living_transaction.commit()
 
 
 async def test_two_repairs_at_once_do_not_both_claim_it(admin: Admin, name: str) -> None:
@@ -118,10 +118,12 @@ async def test_kafkas_tool_names_the_same(
     listed_lines = kafkas(target, "find-hanging", "--topic", name, *limit).stdout.splitlines()[1:]
     assert len(listed_lines) == len(report.hanging) == (1 if age_min < 60 else 0)
     # Other tests ask a whole broker what hangs there.
-    everything = await survey(admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0)
-    for finding in everything.hanging:
+    survey_result = await survey(
+        admin, now_ms=now_ms, partitions=[topic_partition], older_than_ms=0
+    )
+    for finding in survey_result.hanging:
         await repair(admin, finding, now_ms=now_ms)
-    assert len(everything.hanging) == 1
+    assert len(survey_result.hanging) == 1
 
 
 @pytest.mark.real

@@ -163,9 +163,11 @@ def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
             *("--create", "--topic", "orders", "--partitions", "1"),
         )
         assert created.code == 0, created
-        real = {listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS}
+        real_addresses = {
+            listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS
+        }
         yield {
-            "kafka": SecuredBroker(real),
+            "kafka": SecuredBroker(real_addresses),
             "txnsim": SecuredBroker(server.ready["security"]["bootstrap"]),
         }
 

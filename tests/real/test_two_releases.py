@@ -54,10 +54,10 @@ def simulate_pair(pair: str) -> two_releases.ReleaseAnswers:
         }
 
     releases = (f"{first_line},2={second_line}",)
-    full = TraceLevel.FULL
+    full_level = TraceLevel.FULL
     rules = RULES.get(pair, {})
     return run_cluster(
-        main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full
+        main, brokers=2, topics=(), as_version=releases, rules=rules, trace_level=full_level
     )
 
 

@@ -226,9 +226,9 @@ async def test_tables_are_those_of_kafkas_tool(
         Producer(
             cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
         ) as still_open,
-        Producer(cluster, transactional_id=f"{name}-idle") as idle,
+        Producer(cluster, transactional_id=f"{name}-idle") as idle_producer,
     ):
-        await idle.init_transactions()
+        await idle_producer.init_transactions()
         await still_open.init_transactions()
         still_open.begin()
         await still_open.send(name, 0, b"x")
@@ -246,8 +246,8 @@ async def test_tables_are_those_of_kafkas_tool(
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
     target: ClusterUnderTest, admin: Admin, name: str
 ) -> None:
-    everywhere = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
-    await admin.create_topic(name, partitions=1, replication_factor=everywhere)
+    broker_count = len(admin.cluster.view.brokers)  # so that broker 1 has a replica
+    await admin.create_topic(name, partitions=1, replication_factor=broker_count)
     topic_partition = TopicPartition(name, 0)
     offset = 0
     # Each way by each tool: what the other one sees afterwards is the same.
@@ -289,7 +289,7 @@ async def test_a_transaction_is_terminated_alike(
     if not has_option(target, FORCED):
         pytest.skip("Kafka's tool of this release has no forceTerminateTransaction")
     await admin.create_topic(name, partitions=1)
-    described = ("describe", "--transactional-id", f"{name}-open")
+    describe_arguments = ("describe", "--transactional-id", f"{name}-open")
     for tool in (ours, kafkas):
         async with Producer(
             cluster, transactional_id=f"{name}-open", transaction_timeout_ms=LASTING_MS
@@ -297,13 +297,13 @@ async def test_a_transaction_is_terminated_alike(
             await producer.init_transactions()
             producer.begin()
             await producer.send(name, 0, b"x")
-            assert "Ongoing" in check_same(target, *described).stdout
+            assert "Ongoing" in check_same(target, *describe_arguments).stdout
             result = tool(target, *fill_in(FORCED, name=name))
             assert (result.code, result.stdout) == (0, "")
             # Ours says besides what that discards.
             assert ("discards its records" in result.stderr) == (tool is ours)
             assert len(result.stderr.splitlines()) == (tool is ours)
-            assert "Empty" in check_same(target, *described).stdout
+            assert "Empty" in check_same(target, *describe_arguments).stdout
 
 
 @pytest.mark.real

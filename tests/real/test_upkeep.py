@@ -33,12 +33,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
         )
     )
     with (
-        ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real,
+        ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real_kafka,
         TxnsimServer(
             transaction_version=LEVEL, brokers=1, arguments=("--config", str(path))
         ) as simulated,
     ):
-        yield real.bootstrap, simulated.bootstrap
+        yield real_kafka.bootstrap, simulated.bootstrap
 
 
 @pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)

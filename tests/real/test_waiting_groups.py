@@ -89,18 +89,20 @@ def cases() -> PlayedCases:
     kafka = ApacheKafka(transaction_version=2)
     with kafka:
         with RawBrokers({1: kafka.bootstrap}) as raw:
-            living: dict[str, set[WaitingGroup]] = {}
+            living_groups: dict[str, set[WaitingGroup]] = {}
             begun_ms: dict[str, int] = {}
             told_lost: dict[str, list[Lost]] = {}
             for seed in SEEDS:
                 case_name = f"case-{seed}"
-                living[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(raw, seed)
+                living_groups[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(
+                    raw, seed
+                )
         kafka.stop_broker(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         search_result = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
         losses = LogDatabase(search.paths).rows(LOSSES)
-    offline: dict[str, set[WaitingGroup]] = {name: set() for name in living}
-    since: dict[str, set[int | None]] = {name: set() for name in living}
+    offline: dict[str, set[WaitingGroup]] = {name: set() for name in living_groups}
+    since: dict[str, set[int | None]] = {name: set() for name in living_groups}
     for waiter in search_result.waiters:
         offline[waiter.topic].add(
             WaitingGroup(
@@ -113,11 +115,11 @@ def cases() -> PlayedCases:
             )
         )
         since[waiter.topic].add(waiter.since_ms)
-    found_lost: dict[str, list[Lost]] = {name: [] for name in living}
+    found_lost: dict[str, list[Lost]] = {name: [] for name in living_groups}
     for row in losses:
         if (topic := row.pop("topic")) in found_lost:
             found_lost[topic].append(Lost(**row))
-    return PlayedCases(living, offline, begun_ms, since, told_lost, found_lost)
+    return PlayedCases(living_groups, offline, begun_ms, since, told_lost, found_lost)
 
 
 def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
@@ -129,7 +131,7 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     raw.create_topic(topic_partition.topic, partitions=[(1,)])
     book = Notebook(raw, transaction_version=2)
     ended_producer = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
-    opened: list[Actor] = []
+    open_actors: list[Actor] = []
     lost_transactions: list[Lost] = []
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
@@ -147,11 +149,11 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
                 batches.append(ended_producer.send(topic_partition, "more", key="c"))
                 if not ended_producer.finish(committed=chance.random() < 0.5).committed:
                     lost_transactions.append(_lost(f"ended-{seed}", "aborted", batches))
-            case _ if len(opened) < 2:
-                opened.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
-                opened[-1].send(topic_partition, "open")
+            case _ if len(open_actors) < 2:
+                open_actors.append(Actor(book, f"open-{seed}-{step}", timeout_ms=LONG_MS))
+                open_actors[-1].send(topic_partition, "open")
             case _:
-                opened[-1].send(topic_partition, "still open")
+                open_actors[-1].send(topic_partition, "still open")
     end = raw.offset(topic_partition, -1)
     groups = [f"group-{seed}-{coverage_number}" for coverage_number in range(3)]
     for group in groups:
@@ -160,9 +162,12 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     ended_producer.finish(committed=True)
     pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
     commit_offset(raw, pending, groups[1], topic_partition, chance.randrange(end + 1))
-    begun_ms = opened[0].touched[topic_partition][0].records[0].timestamp_ms if opened else -1
+    begun_ms = (
+        open_actors[0].touched[topic_partition][0].records[0].timestamp_ms if open_actors else -1
+    )
     lost_transactions += [
-        _lost(actor.transactional_id, "open", actor.touched[topic_partition]) for actor in opened
+        _lost(actor.transactional_id, "open", actor.touched[topic_partition])
+        for actor in open_actors
     ]
     return set(_waits(raw, topic_partition, groups)), begun_ms, lost_transactions
 

@@ -187,12 +187,12 @@ async def read_partitions(
 
 
 def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
-    real, simulated = written_replica.views
-    assert real == simulated
-    assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
-    assert any(producer.txn_start_offset is not None for producer in real.producers[HANGING])
-    hidden = len(real.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
-        real.records["READ_COMMITTED"][IDEMPOTENT]
+    real_view, simulated = written_replica.views
+    assert real_view == simulated
+    assert real_view.ends["READ_COMMITTED"][HANGING] < real_view.ends["READ_UNCOMMITTED"][HANGING]
+    assert any(producer.txn_start_offset is not None for producer in real_view.producers[HANGING])
+    hidden = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
+        real_view.records["READ_COMMITTED"][IDEMPOTENT]
     )
     assert hidden == 2, "what was aborted"
 

@@ -168,10 +168,10 @@ async def _transaction(
         "producer_id": identity.producer_id,
         "producer_epoch": identity.producer_epoch,
     }
-    added = TxnRequests(transactional_id, **identity_fields).add_partitions(
+    add_request = TxnRequests(transactional_id, **identity_fields).add_partitions(
         partitions=(topic_partition,)
     )
-    answer = await _ask_until_settled(cluster, transactional_id, added, _added_error)
+    answer = await _ask_until_settled(cluster, transactional_id, add_request, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
         timestamp_ms=cluster.clock.now_ms(),

@@ -286,12 +286,14 @@ def compaction(player: FramePlayer) -> None:
     read_all(player, topic, "second round")
     read_all(player, topic, "into a gap", start=1)
     for codec in (GZIP, SNAPPY, LZ4, ZSTD):
-        packed = player.create_plain_topic(f"codec-{codec}", 1, **COMPACTED)
-        produce_batch(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec)
-        produce_batch(player, packed, ("a", "2"), offset_ms=10, codec=codec)
-        produce_batch(player, packed, ("z", "1"), offset_ms=2_000, codec=codec)
-        until_read(player, packed, lambda batch_headers: batch_headers[0].records_count == 2)
-        read_all(player, packed, f"codec {codec}")
+        packed_topic = player.create_plain_topic(f"codec-{codec}", 1, **COMPACTED)
+        produce_batch(
+            player, packed_topic, ("a", "1"), ("b", "1"), ("c", "1"), offset_ms=0, codec=codec
+        )
+        produce_batch(player, packed_topic, ("a", "2"), offset_ms=10, codec=codec)
+        produce_batch(player, packed_topic, ("z", "1"), offset_ms=2_000, codec=codec)
+        until_read(player, packed_topic, lambda batch_headers: batch_headers[0].records_count == 2)
+        read_all(player, packed_topic, f"codec {codec}")
 
 
 def end_of_a_round(player: FramePlayer) -> None:
@@ -380,21 +382,21 @@ def compaction_of_transactions(player: FramePlayer) -> None:
 def lies(player: FramePlayer) -> None:
     """Headers that their records don't bear out."""
     topic = player.create_topic()
-    good = build_batch(
+    good_batch = build_batch(
         [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)],
         timestamp_ms=STAMP_MS,
     )
     first_record = 61
     cases = (
-        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
-        ("max timestamp above", _patch(good, 35, struct.pack(">q", STAMP_MS + 99))),
-        ("offset delta 5", _patch(good, first_record + 3, b"\x0a")),
-        ("record too long", _patch(good, first_record, b"\x7e")),
-        ("record too short", _patch(good, first_record, b"\x02")),
-        ("key too long", _patch(good, first_record + 4, b"\x60")),
-        ("headers -1", _patch(good, first_record + 8, b"\x01")),
-        ("headers 9", _patch(good, first_record + 8, b"\x12")),
-        ("record attributes", _patch(good, first_record + 1, b"\x07")),
+        ("max timestamp below", _patch(good_batch, 35, struct.pack(">q", STAMP_MS))),
+        ("max timestamp above", _patch(good_batch, 35, struct.pack(">q", STAMP_MS + 99))),
+        ("offset delta 5", _patch(good_batch, first_record + 3, b"\x0a")),
+        ("record too long", _patch(good_batch, first_record, b"\x7e")),
+        ("record too short", _patch(good_batch, first_record, b"\x02")),
+        ("key too long", _patch(good_batch, first_record + 4, b"\x60")),
+        ("headers -1", _patch(good_batch, first_record + 8, b"\x01")),
+        ("headers 9", _patch(good_batch, first_record + 8, b"\x12")),
+        ("record attributes", _patch(good_batch, first_record + 1, b"\x07")),
     )
     for note, batch in cases:
         player.ask("Produce", 8, note, **produce(topic, batch, 8))
@@ -408,12 +410,12 @@ def packed_lies(codec: int) -> list[tuple[str, bytes]]:
     records = [
         Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + stamp_ms) for stamp_ms in (5, 0)
     ]
-    good = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
+    good_batch = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
     return [
-        ("good", good),
-        ("max timestamp below", _patch(good, 35, struct.pack(">q", STAMP_MS))),
-        ("count 1", _patch(_patch(good, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
-        ("count 3", _patch(_patch(good, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
+        ("good", good_batch),
+        ("max timestamp below", _patch(good_batch, 35, struct.pack(">q", STAMP_MS))),
+        ("count 1", _patch(_patch(good_batch, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
+        ("count 3", _patch(_patch(good_batch, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
     ]
 
 
@@ -441,8 +443,8 @@ def codecs_of_topics(player: FramePlayer) -> None:
     small_topic = player.create_topic(
         "small", compression_type="uncompressed", max_message_bytes="200"
     )
-    packed = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
-    player.ask("Produce", 8, "too large once unpacked", **produce(small_topic, packed, 8))
+    packed_batch = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
+    player.ask("Produce", 8, "too large once unpacked", **produce(small_topic, packed_batch, 8))
 
 
 STORIES: Final = (

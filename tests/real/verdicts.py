@@ -115,7 +115,7 @@ def existence() -> tuple[Row, list[Row]]:
     body: list[Row] = []
     every = sorted(scenarios().values(), key=lambda scenario: scenario.anomaly)
     for anomaly, stories in groupby(every, key=lambda scenario: scenario.anomaly):
-        bad = [
+        bad_stories = [
             (scenario, name)
             for scenario in stories
             for name, run in scenario.runs.items()
@@ -123,7 +123,7 @@ def existence() -> tuple[Row, list[Row]]:
         ]
         mended_rules = dict.fromkeys(
             rule
-            for scenario, name in bad
+            for scenario, name in bad_stories
             for rule, is_on in scenario.runs[name].rules.items()
             if not is_on
         )
@@ -131,7 +131,10 @@ def existence() -> tuple[Row, list[Row]]:
         releases = [
             release
             for release in RELEASES
-            if any(why_not_there(scenario, run_name, release) is None for scenario, run_name in bad)
+            if any(
+                why_not_there(scenario, run_name, release) is None
+                for scenario, run_name in bad_stories
+            )
         ]
         ending_list = ", ".join(
             f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches

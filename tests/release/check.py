@@ -181,14 +181,14 @@ def _has_address() -> None:
 
 def placeholders() -> list[str]:
     """Files that still have the placeholder of the project's public address."""
-    listed = subprocess.run(
+    finished_process = subprocess.run(
         ["git", "grep", "-lF", PLACEHOLDER],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
-    return [name for name in listed.stdout.split() if not name.startswith("tests/")]
+    return [name for name in finished_process.stdout.split() if not name.startswith("tests/")]
 
 
 def versions() -> dict[str, str]:

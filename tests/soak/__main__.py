@@ -78,9 +78,9 @@ def report_lines(report: SoakReport) -> list[str]:
     for figure in ("memory_mib", "held_mib", *(bound.figure for bound in BOUNDS)):
         lines += [*plot(report.samples, figure), ""]
     for bound in BOUNDS:
-        early, late_value, allowed = growth(report.samples, bound)
+        early_value, late_value, allowed = growth(report.samples, bound)
         lines.append(
-            f"{bound.figure}: {early:.0f} early, {late_value:.0f} late, allowed {allowed:.0f}"
+            f"{bound.figure}: {early_value:.0f} early, {late_value:.0f} late, allowed {allowed:.0f}"
         )
     for bound in BOUNDS:
         if bound.at_rest is not None:
@@ -123,8 +123,8 @@ def report_lines(report: SoakReport) -> list[str]:
         # CI shows such a line alone: it says the first reason, too.
         lines.append(f"FAIL {question}: {complaints[0]}" if complaints else f"PASS {question}")
         lines += [f"  {reason}" for reason in complaints[1:]]
-    failed = sum(1 for complaints in questions.values() if complaints)
-    lines.append(f"{len(questions) - failed} passed, {failed} failed")
+    failed_count = sum(1 for complaints in questions.values() if complaints)
+    lines.append(f"{len(questions) - failed_count} passed, {failed_count} failed")
     return lines
 
 

@@ -174,16 +174,16 @@ class SoakReader(ManagedResource):
         while not self._stopped.wait(DELETE_EVERY_S):
             by_leader: dict[int, dict[str, list[dict[str, int]]]] = {}
             try:
-                for led in self._control.partitions():
-                    key = (led.topic, led.partition)
+                for led_partition in self._control.partitions():
+                    key = (led_partition.topic, led_partition.partition)
                     delete_up_to = min(self._positions.get(key, 0), self._copied.get(key, 1 << 62))
-                    if delete_up_to > 0 and led.leader > 0:
-                        topics = by_leader.setdefault(led.leader, {})
+                    if delete_up_to > 0 and led_partition.leader > 0:
+                        topics = by_leader.setdefault(led_partition.leader, {})
                         partition_deletion = {
-                            "partition_index": led.partition,
+                            "partition_index": led_partition.partition,
                             "offset": delete_up_to,
                         }
-                        topics.setdefault(led.topic, []).append(partition_deletion)
+                        topics.setdefault(led_partition.topic, []).append(partition_deletion)
                 for leader, topics in by_leader.items():
                     self._delete_at(leader, topics)
             except (OSError, ControlError):

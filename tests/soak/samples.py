@@ -117,9 +117,9 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
 
 def per_thousand(samples: Sequence[Sample], figure: str, transactions: int) -> float:
     """Growth of a figure per 1,000 transactions, from the first fifth of a run to its end."""
-    early, late_value, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
+    early_value, late_value, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
     part = 1 - SETTLED_AT - 0.2
-    return (late_value - early) * 1000 / max(1.0, transactions * part)
+    return (late_value - early_value) * 1000 / max(1.0, transactions * part)
 
 
 def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float]:
@@ -131,23 +131,23 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     values = [float(getattr(moment, bound.figure)) for moment in samples]
     if bound.is_peak:
         half = max(1, len(values) // 2)
-        early, late_value = max(values[:half]), max(values[-half:])
+        early_value, late_value = max(values[:half]), max(values[-half:])
     else:
         fifth = max(1, len(values) // 5)
         start = int(len(values) * SETTLED_AT)
-        early = median(values[start : start + fifth])
+        early_value = median(values[start : start + fifth])
         late_value = median(values[-fifth:])
-    return early, late_value, early * (1 + bound.share) + bound.extra
+    return early_value, late_value, early_value * (1 + bound.share) + bound.extra
 
 
 def grown_figures(samples: Sequence[Sample], rest_samples: RestSamples | None = None) -> list[str]:
     """Describe the figures that did not stay flat, or did not come down again."""
     findings = []
     for bound in BOUNDS:
-        early, late_value, allowed = growth(samples, bound)
+        early_value, late_value, allowed = growth(samples, bound)
         if late_value > allowed:
             findings.append(
-                f"{bound.figure}: {early:.0f}, then {late_value:.0f}; allowed {allowed:.0f}"
+                f"{bound.figure}: {early_value:.0f}, then {late_value:.0f}; allowed {allowed:.0f}"
             )
     return findings if rest_samples is None else findings + figures_left_behind(rest_samples)
 

@@ -151,7 +151,7 @@ class VirtualSoak:
 
     async def move_leaders(self) -> str:
         sim = self._cluster.sim
-        moved = []
+        moved_partitions = []
         for name, topic in list(sim.metadata.image.topics.items()):
             for partition_index in range(len(topic.partitions)):
                 topic_partition = TopicPartition(name, partition_index)
@@ -160,8 +160,8 @@ class VirtualSoak:
                 other_brokers = [broker for broker in partition.isr if broker != partition.leader]
                 if other_brokers and self._random.random() < 1 / 3:
                     sim.move_leader(topic_partition, self._random.choice(other_brokers))
-                    moved.append(str(topic_partition))
-        return f"leaders moved: {' '.join(moved)}"
+                    moved_partitions.append(str(topic_partition))
+        return f"leaders moved: {' '.join(moved_partitions)}"
 
     async def isolate(self) -> str:
         broker = self._any_broker()

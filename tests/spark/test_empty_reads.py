@@ -111,12 +111,12 @@ def test_files_of_which_none_can_be_opened_are_refused(
 
 
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = RegularFile.ranges
+    real_ranges = RegularFile.ranges
 
     def refuse(file: RegularFile, **options: Any) -> Any:
         if file.path.parent.name == "orders-0":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file.path))
-        return opened(file, **options)
+        return real_ranges(file, **options)
 
     monkeypatch.setattr(RegularFile, "ranges", refuse)
     assert rows_of(logs, topics="orders,payments", ignoreCorruptFiles="true")

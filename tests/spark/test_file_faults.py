@@ -169,16 +169,16 @@ def test_a_closed_segment_that_stops_making_sense_is_refused(
 def test_a_changed_byte_of_a_compressed_batch_is_refused_wherever_it_lies(
     tmp_path: Path, check: str
 ) -> None:
-    stored = [zipped_batch(number) for number in range(3)]
-    log = segment(broker_dir(tmp_path) / "orders-0", stored)
-    overwrite(log, len(stored[0]) + 61 + 20, bytes([stored[1][81] ^ 0xFF]))
+    stored_batches = [zipped_batch(number) for number in range(3)]
+    log = segment(broker_dir(tmp_path) / "orders-0", stored_batches)
+    overwrite(log, len(stored_batches[0]) + 61 + 20, bytes([stored_batches[1][81] ^ 0xFF]))
     options = {"checkCrc": check}
     with pytest.raises(CorruptLogFileError, match="the batch at offset 2 has another CRC"):
         table(tmp_path, "records", options=options)
     rows = table(tmp_path, "records", options=PASSING_OVER | options)
     assert [row["offset"] for row in rows] == [0, 1, 4, 5]
     (row,) = table(tmp_path, "errors", options=options)
-    assert (row["kind"], row["position"]) == ("crc", len(stored[0]))
+    assert (row["kind"], row["position"]) == ("crc", len(stored_batches[0]))
 
 
 @pytest.mark.parametrize("is_behind_recovery_point", [True, False])

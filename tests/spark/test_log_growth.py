@@ -232,8 +232,8 @@ def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) 
 
 
 def test_a_replica_that_is_not_seen_now_keeps_its_place() -> None:
-    reached = StreamOffset(ends={"a-0": 9, "b-0": 4})
-    assert updated_offset(reached, StreamOffset(ends={"b-0": 6})) == StreamOffset(
+    reached_offset = StreamOffset(ends={"a-0": 9, "b-0": 4})
+    assert updated_offset(reached_offset, StreamOffset(ends={"b-0": 6})) == StreamOffset(
         ends={"a-0": 9, "b-0": 6}
     )
 
@@ -247,11 +247,11 @@ ORDERS_FOLDER = "orders-0"
 def test_a_disk_that_is_mounted_elsewhere_is_the_same(growing: GrowingDir, tmp_path: Path) -> None:
     query = Query(growing.path, "records")
     step = query.step()
-    moved = growing.path.rename(tmp_path / "elsewhere")
-    second_query = Query(moved, "records")
+    moved_path = growing.path.rename(tmp_path / "elsewhere")
+    second_query = Query(moved_path, "records")
     second_query.offset = query.offset
     assert second_query.step() == []
-    assert len(step) == len(table(moved, "records"))
+    assert len(step) == len(table(moved_path, "records"))
 
 
 def test_a_topic_that_was_made_anew_is_another_one(growing: GrowingDir) -> None:
@@ -330,11 +330,11 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     growing.grow(20)
     growing.stop()
     longest_log = max(logs_of(growing.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
-    low, high = int(longest_log.stem) + 14, int(longest_log.stem) + 16
+    low_offset, high_offset = int(longest_log.stem) + 14, int(longest_log.stem) + 16
     options = {
         "topics": "orders",
-        "startingOffsets": f'{{"orders": {{"0": {low}}}}}',
-        "endingOffsets": f'{{"orders": {{"0": {high}}}}}',
+        "startingOffsets": f'{{"orders": {{"0": {low_offset}}}}}',
+        "endingOffsets": f'{{"orders": {{"0": {high_offset}}}}}',
     }
     first_column, end = (
         ("offset", "offset") if name == "records" else ("base_offset", "last_offset")
@@ -342,7 +342,7 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     expected = [
         row
         for row in table(growing.path, name, options={"topics": "orders"})
-        if row[end] >= low and row[first_column] < high
+        if row[end] >= low_offset and row[first_column] < high_offset
     ]
     whole_reader = KafkaLogDataSource(
         CaseInsensitiveDict({"path": str(growing.path), "table": name, **options})

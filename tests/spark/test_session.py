@@ -128,12 +128,12 @@ def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
 def builder(monkeypatch: pytest.MonkeyPatch, no_session: None) -> Recorded:
     from pyspark.sql import SparkSession
 
-    recorded = Recorded()
-    monkeypatch.setattr(SparkSession, "builder", recorded)
+    recorded_builder = Recorded()
+    monkeypatch.setattr(SparkSession, "builder", recorded_builder)
     monkeypatch.setenv("JAVA_HOME", "/opt/java")
     monkeypatch.setenv("PYSPARK_PYTHON", "python-of-somebody")
     without_java(monkeypatch)
-    return recorded
+    return recorded_builder
 
 
 def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:

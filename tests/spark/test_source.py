@@ -131,8 +131,8 @@ def test_no_core_is_without_work() -> None:
         == [[large_bytes]] * 4
     )
     small_bytes = 1 << 10
-    few = tasks_of(segments_of_sizes(*[small_bytes] * 4), "fragments", parallelism=4)
-    assert few == [[small_bytes]] * 4, "an opening is the least that is worth a task"
+    few_tasks = tasks_of(segments_of_sizes(*[small_bytes] * 4), "fragments", parallelism=4)
+    assert few_tasks == [[small_bytes]] * 4, "an opening is the least that is worth a task"
 
 
 def test_a_session_says_how_much_a_task_is() -> None:
@@ -203,19 +203,19 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
     first_index = logs_of(folder)[0].with_suffix(".timeindex")
-    good = first_index.read_bytes()
+    good_index = first_index.read_bytes()
     data_by_reason = {
         "none": b"",
-        "torn": good[:-1],
-        "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
-        "before its first entry": good + bytes(12),
+        "torn": good_index[:-1],
+        "outside of the segment": good_index[:-4] + b"\x7f\xff\xff\xff",
+        "before its first entry": good_index + bytes(12),
     }
     for reason, data in data_by_reason.items():
         first_index.write_bytes(data)
         assert plan_reads(greatest[0] + 1) == bases, reason
     first_index.unlink()
     assert plan_reads(greatest[0] + 1) == bases
-    first_index.write_bytes(good)
+    first_index.write_bytes(good_index)
     (tmp_path / names.FileName.CLEAN_SHUTDOWN).unlink()
     assert plan_reads(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 

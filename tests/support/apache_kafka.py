@@ -569,14 +569,17 @@ class ApacheKafka(ManagedResource):
             return {}
         (internal_port,) = free_ports(1)
         self.peers[node_id] = internal_port
-        plain, internal = f"PLAINTEXT://127.0.0.1:{port}", f"INTERNAL://127.0.0.1:{internal_port}"
+        plain_listener, internal = (
+            f"PLAINTEXT://127.0.0.1:{port}",
+            f"INTERNAL://127.0.0.1:{internal_port}",
+        )
         controller = f",CONTROLLER://127.0.0.1:{controller_port}" if node_id == 1 else ""
         return {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
-            "listeners": f"{plain},{internal}{controller}",
-            "advertised.listeners": f"{plain},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
+            "listeners": f"{plain_listener},{internal}{controller}",
+            "advertised.listeners": f"{plain_listener},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
         }
 
     def version_of(self, node_id: int) -> str:

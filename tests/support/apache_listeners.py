@@ -117,13 +117,13 @@ def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
     principal_options = [
         option for principal in principals for option in ("--allow-principal", principal)
     ]
-    everything = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
+    all_rights = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
     needed = [
         option
         for name in ("Create", "Describe", "IdempotentWrite")
         for option in ("--operation", name)
     ]
-    for rights in (everything, (*needed, "--cluster")):
+    for rights in (all_rights, (*needed, "--cluster")):
         result = kafka.run_tool(
             "org.apache.kafka.tools.AclCommand", "--add", *principal_options, *rights
         )

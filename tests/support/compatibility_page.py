@@ -87,8 +87,8 @@ def broker_rows() -> Iterator[tuple[str, ...]]:
         command = f"python -m tests.conformance.other_brokers '{row.broker}'"
         if "'" in row.broker:
             command = f'python -m tests.conformance.other_brokers "{row.broker}"'
-        alike = f"{row.passed} of {asked_count} ({100 * row.passed // asked_count} %)"
-        yield row.broker, row.version, row.claims, alike, f"`{command}`", row.day
+        alike_share = f"{row.passed} of {asked_count} ({100 * row.passed // asked_count} %)"
+        yield row.broker, row.version, row.claims, alike_share, f"`{command}`", row.day
 
 
 def client_rows() -> Iterator[tuple[str, ...]]:

@@ -82,9 +82,13 @@ def _without_any_right() -> Iterator[Denial]:
     whole_requests = [(api, version, values) for api, version, values, _ in WHOLE]
     parts = [(api, version, values) for api, version, values, *_ in PARTS]
     for api, asked_version, values in whole_requests + parts:
-        low, high = ACCEPTED[KEYS[api]]
-        high = min(high, _OTHERWISE_FROM.get((api, asked_version), high + 1) - 1)
-        for version in range(_ASKED_FROM.get((api, asked_version), low), high + 1):
+        lowest_version, highest_version = ACCEPTED[KEYS[api]]
+        highest_version = min(
+            highest_version, _OTHERWISE_FROM.get((api, asked_version), highest_version + 1) - 1
+        )
+        for version in range(
+            _ASKED_FROM.get((api, asked_version), lowest_version), highest_version + 1
+        ):
             values_before = values_by_api.setdefault((api, version), [])
             if values not in values_before:
                 values_before.append(values)

@@ -123,8 +123,8 @@ def _answer(broker: dict[str, str], group: dict[str, str], file: Path) -> Answer
         settings = load(file).settings
     except ConfigError as error:
         return str(error), None
-    refused = group_refusal("g", group, settings)
-    return None, None if refused is None else refused.reason
+    rejection = group_refusal("g", group, settings)
+    return None, None if rejection is None else rejection.reason
 
 
 def ask_kafka(questions: Sequence[Question]) -> list[Answer]:

@@ -62,8 +62,8 @@ def write_disk(
     directory.mkdir(parents=True, exist_ok=True)
     files = run_to_end(log_dir_files_in_steps(replicas, meta, broker_epoch=1))
     archive = b"".join(tar_of(files, modified_ms=0))
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(directory, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar_file:
+        tar_file.extractall(directory, filter="data")
 
 
 @contextmanager

@@ -70,8 +70,8 @@ def table(
         for rows in rows_of(share, job):
             arrow_rows = rows.in_schema(schema)
             arrow_rows.validate(full=True)  # arrays are made of buffers
-            absent = {field.name for field in schema if arrow_rows[field.name].null_count}
-            assert not absent & {field.name for field in schema if not field.nullable}
+            null_fields = {field.name for field in schema if arrow_rows[field.name].null_count}
+            assert not null_fields & {field.name for field in schema if not field.nullable}
             all_rows += arrow_rows.to_pylist()
     return all_rows
 

@@ -91,8 +91,10 @@ def shown_modules() -> frozenset[str]:
 
 def shown_rows() -> Iterator[tuple[str, str]]:
     """Rows for names that pages show and whose modules are not declared public."""
-    listed = {(module, name) for module in sections() for name in import_module(module).__all__}
-    for module, name in sorted(shown_names() - listed):
+    listed_names = {
+        (module, name) for module in sections() for name in import_module(module).__all__
+    }
+    for module, name in sorted(shown_names() - listed_names):
         meaning = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
         yield f"`{module}.{name}`".replace(".`", "`"), meaning
 

@@ -134,8 +134,8 @@ class Node:
 
     def apply(self, image: ClusterImage, now_ms: int) -> None:
         changes = self.replicas.apply(image, now_ms=now_ms)
-        for led in changes.regrouped_partitions:
-            self.watermarks.advance(led)
+        for led_partition in changes.regrouped_partitions:
+            self.watermarks.advance(led_partition)
         self.fetchers.apply(changes.followed_replicas, changes.unfollowed_partitions)
 
     def note_append(self, log: PartitionLog) -> None:

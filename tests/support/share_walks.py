@@ -51,12 +51,12 @@ class Player:
         return f"{answer} # {self._state()}"
 
     def _load(self, _: int, *arguments: str) -> str:
-        limit, locks, lock_ms, dead, renew, start = map(int, arguments[:6])
+        limit, locks, lock_ms, has_dead_letters, renew, start = map(int, arguments[:6])
         self.settings = SharePartitionSettings(
             delivery_count_limit=limit,
             max_record_locks=locks,
             record_lock_duration_ms=lock_ms,
-            has_dead_letter_topic=bool(dead),
+            has_dead_letter_topic=bool(has_dead_letters),
             is_renew_enabled=bool(renew),
         )
         self.partition = SharePartition(KEY, "orders", 3)
@@ -72,7 +72,7 @@ class Player:
         return ""
 
     def _fetch(self, _: int, *arguments: str) -> str:
-        member, strict, batch_size, most, fetch_offset, aborted, *batches = arguments
+        member, strict, batch_size, record_limit, fetch_offset, aborted, *batches = arguments
         read_batches = []
         for batch_text in batches:
             base, last_offset, producer, transactional, marker = map(int, batch_text.split(":"))
@@ -92,7 +92,7 @@ class Player:
             member_id=member,
             mode=AcquireMode(int(strict)),
             batch_size=int(batch_size),
-            max_records=int(most),
+            max_records=int(record_limit),
             fetch_offset=int(fetch_offset),
             batches=tuple(read_batches),
             aborted=tuple(
@@ -219,14 +219,20 @@ class LineWalk:
 
     def _load(self) -> str:
         random = self.random
-        limit, dead = random.choice([2, 3, 5, 10]), random.choice([0, 0, 1])
+        limit, has_dead_letters = random.choice([2, 3, 5, 10]), random.choice([0, 0, 1])
         start = next_offset = random.choice([0, 0, 3])
-        numbers = [limit, random.choice([4, 12, 2_000]), LOCK_MS, dead, random.choice([0, 1, 1])]
+        numbers = [
+            limit,
+            random.choice([4, 12, 2_000]),
+            LOCK_MS,
+            has_dead_letters,
+            random.choice([0, 1, 1]),
+        ]
         batches = []
         for _ in range(random.choice([0, 0, 1, 2, 4])):
             first_offset = next_offset + random.choice([0, 0, 0, 2])
             next_offset = first_offset + random.randint(1, 6)
-            state = random.choice([0, 0, 2, 4, 3 if dead else 0])
+            state = random.choice([0, 0, 2, 4, 3 if has_dead_letters else 0])
             batches.append(
                 f"{first_offset}:{next_offset - 1}:{state}:{random.randint(1, limit - 1)}"
             )

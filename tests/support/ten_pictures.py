@@ -289,11 +289,9 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
     cells_below = sum(offset < stable for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
-    got, withheld = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
+    got_offsets, withheld = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
     body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable}", "small"))
-    summary = (
-        f"Consumers get {f'offsets {got}' if got != 'nothing' else 'nothing'}; {withheld} withheld."
-    )
+    summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld} withheld."
     body.append(
         _text(LEFT, top + 104, f"{summary} Readers are held back by: {fact(run, f'cause {tp}')}.")
     )

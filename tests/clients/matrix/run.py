@@ -80,13 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             stored_results.merge_results(stored_results.load(), chosen_clients, results)
         )
         _make_page()
-    failed = sum(result.is_failure for result in results) + len(bugs)
+    failed_count = sum(result.is_failure for result in results) + len(bugs)
     missing = sum(result.verdict is CheckVerdict.MISSING for result in results)
     if missing:
         say(f"{missing} of the failed ones could not be asked: no toolchain")
     passed = sum(result.verdict is CheckVerdict.PASSED for result in results)
-    say(f"{passed} passed, {failed} failed")
-    return 0 if passed and not failed else 1
+    say(f"{passed} passed, {failed_count} failed")
+    return 0 if passed and not failed_count else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,9 +128,9 @@ def _build(chosen_clients: Sequence[Client]) -> int:
         outcomes = builders.map(
             lambda group: [_builds(client) for client in group], by_language.values()
         )
-        failed = sum(not is_made for group in outcomes for is_made in group)
-    say(f"{len(chosen_clients) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+        failed_count = sum(not is_made for group in outcomes for is_made in group)
+    say(f"{len(chosen_clients) - failed_count} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _builds(client: Client) -> bool:

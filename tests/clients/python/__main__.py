@@ -49,11 +49,11 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
     chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}
-    failed = sum(
+    failed_count = sum(
         not _passes(library, check_name, check) for check_name, check in chosen_checks.items()
     )
-    say(f"{len(chosen_checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    say(f"{len(chosen_checks) - failed_count} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _passes(library: str, check_name: str, check: Callable[[Lab], None]) -> bool:

@@ -116,12 +116,12 @@ def abort(lab: Lab) -> None:
 def read_committed(lab: Lab) -> None:
     """An open transaction holds back what others wrote behind it."""
     driver, topic = lab.driver, lab.topic("open")
-    with driver.producer(lab.name) as producer, driver.producer() as plain:
+    with driver.producer(lab.name) as producer, driver.producer() as plain_producer:
         producer.init()
-        plain.send(topic, [Record(b"before")])
+        plain_producer.send(topic, [Record(b"before")])
         producer.begin()
         producer.send(topic, [Record(b"open")])
-        plain.send(topic, [Record(b"behind")])
+        plain_producer.send(topic, [Record(b"behind")])
         expect("committed", [b"before"], values(driver.read(topic, committed=True)))
         all_values = values(driver.read(topic, committed=False))
         expect("uncommitted", [b"before", b"open", b"behind"], all_values)
@@ -172,5 +172,5 @@ def timeout(lab: Lab) -> None:
 
 
 def _write_behind(driver: Driver, topic: str) -> None:
-    with driver.producer() as plain:
-        plain.send(topic, [Record(b"behind", 0), Record(b"behind", 1)])
+    with driver.producer() as plain_producer:
+        plain_producer.send(topic, [Record(b"behind", 0), Record(b"behind", 1)])

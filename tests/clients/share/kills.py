@@ -317,8 +317,8 @@ def main() -> int:
     }
     for check, is_good in checks.items():
         print("PASS" if is_good else "FAIL", check)
-    failed = list(checks.values()).count(False)
-    print(f"{len(checks) - failed} passed, {failed} failed")
+    failed_count = list(checks.values()).count(False)
+    print(f"{len(checks) - failed_count} passed, {failed_count} failed")
     return 0 if verdict.is_good else 1
 
 

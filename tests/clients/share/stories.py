@@ -117,20 +117,20 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
 
 def stored_answers(name: str) -> KafkaAnswers:
     """What a real Kafka answered."""
-    stored: KafkaAnswers = {}
+    answers_by_story: KafkaAnswers = {}
     path = HERE / f"{name}.tsv"
     for line in path.read_text().splitlines() if path.exists() else ():
         story, command, *answers = line.split("\t")
-        stored.setdefault(story, []).append((command, answers))
-    return stored
+        answers_by_story.setdefault(story, []).append((command, answers))
+    return answers_by_story
 
 
 def store_answers(name: str, answers_now: StoryAnswers) -> None:
     """Add answers to those that are kept; a story whose commands have changed begins anew."""
-    stored = stored_answers(name)
+    answers_by_story = stored_answers(name)
     lines = []
     for story, commands in answers_now.items():
-        stored_commands = stored.get(story, [])
+        stored_commands = answers_by_story.get(story, [])
         if [command for command, _ in stored_commands] != [command for command, _ in commands]:
             stored_commands = [(command, []) for command, _ in commands]
         for (command, answer), (_, answers) in zip(commands, stored_commands, strict=True):

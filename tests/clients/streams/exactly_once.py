@@ -158,18 +158,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stores", action="store_true", help="state stores are transactional")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
-    passed = failed = 0
+    passed = failed_count = 0
     for time_number in range(1, options.times + 1):
         for protocol in _PROTOCOLS[options.protocol]:
             begun_s = time.monotonic()
             problems = _run(protocol, seed=time_number, stores=options.stores)
-            passed, failed = passed + (not problems), failed + bool(problems)
+            passed, failed_count = passed + (not problems), failed_count + bool(problems)
             duration = f"{time.monotonic() - begun_s:.0f} s"
             say(f"{'FAIL' if problems else 'PASS'} {protocol}, time {time_number} ({duration})")
             for problem in problems:
                 say("  " + " ⏎ ".join(problem.splitlines()))
-    say(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    say(f"{passed} passed, {failed_count} failed")
+    return 1 if failed_count else 0
 
 
 def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:

@@ -240,8 +240,10 @@ class Strike:
         owed_partitions = [
             (partition["topic"], partition["partition"]) for partition in description["partitions"]
         ]
-        elsewhere = [partition for partition in owed_partitions if leaders[partition] != held_at]
-        if not owed_partitions or elsewhere:
+        misplaced_partitions = [
+            partition for partition in owed_partitions if leaders[partition] != held_at
+        ]
+        if not owed_partitions or misplaced_partitions:
             return f"markers are owed to {owed_partitions}, held is what goes to broker {held_at}"
         positions_owed = any(topic == POSITIONS for topic, _ in owed_partitions)
         if positions_owed != (self._point.struck_broker is StruckBroker.GROUP_COORDINATOR):

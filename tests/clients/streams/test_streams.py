@@ -148,10 +148,10 @@ def test_a_run_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     names = [point.name for point in points_at(2)][:3]
     runs = {2: KillRun(7, dict.fromkeys(reversed(names), 1)), 0: KillRun(1, {names[0]: 2})}
     save(runs, tmp_path / "kills.json")
-    loaded = load(tmp_path / "kills.json")
-    assert loaded == runs
-    assert list(loaded) == [0, 2]
-    assert list(loaded[2].kills) == names
+    loaded_runs = load(tmp_path / "kills.json")
+    assert loaded_runs == runs
+    assert list(loaded_runs) == [0, 2]
+    assert list(loaded_runs[2].kills) == names
 
 
 def test_nothing_is_kept_where_nothing_is(tmp_path: Path) -> None:

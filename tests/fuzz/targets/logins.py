@@ -116,8 +116,8 @@ def _handle(session: SaslSession, frame: bytes, *, was_known: bool) -> None:
         return
     if header.api_key != _API_VERSIONS:
         raise Violation(f"API {header.api_key} is handled before it is known who asks")
-    low, high = SHIPPED.accepted[_API_VERSIONS]
-    if low <= header.api_version <= high:
+    lowest_version, highest_version = SHIPPED.accepted[_API_VERSIONS]
+    if lowest_version <= header.api_version <= highest_version:
         message = codec.decode_request(header, frame)
         request = SimpleNamespace(api_version=header.api_version, message=message)
         session.expect_handshake(cast(Request, request))

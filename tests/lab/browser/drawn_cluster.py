@@ -246,9 +246,11 @@ class DrawnCluster:
                 topics = await self._admin.describe_topics(None)
         except (ClientError, TimeoutError):
             return {}
-        listed = await self._listed()
+        listed_transactions = await self._listed()
         return {
-            str(topic_partition): await self._look_at(topic_partition, partition.leader_id, listed)
+            str(topic_partition): await self._look_at(
+                topic_partition, partition.leader_id, listed_transactions
+            )
             for topic in topics
             if topic.name in TOPICS
             for partition in topic.partitions
@@ -257,25 +259,27 @@ class DrawnCluster:
 
     async def _listed(self) -> set[tuple[int, TopicPartition]] | None:
         """What coordinators list; None if one does not answer."""
-        listed = set()
+        listed_transactions = set()
         for transactional_id in (*IDS, GHOST):
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    described = await self._admin.describe_transaction(transactional_id)
+                    description = await self._admin.describe_transaction(transactional_id)
             except ClientError as error:
                 if "TRANSACTIONAL_ID_NOT_FOUND" in str(error).upper().replace(" ", "_"):
                     continue
                 return None
             except TimeoutError:
                 return None
-            listed |= {(described.producer_id, partition) for partition in described.partitions}
-        return listed
+            listed_transactions |= {
+                (description.producer_id, partition) for partition in description.partitions
+            }
+        return listed_transactions
 
     async def _look_at(
         self,
         partition: TopicPartition,
         leader_id: int,
-        listed: set[tuple[int, TopicPartition]] | None,
+        listed_transactions: set[tuple[int, TopicPartition]] | None,
     ) -> OutsidePartition:
         unanswered = OutsidePartition(
             leader_id=leader_id, stable_offset=None, has_unlisted=None, why=None
@@ -293,9 +297,9 @@ class DrawnCluster:
         except (ClientError, TimeoutError):
             return unanswered
         has_unlisted = None
-        if listed is not None:
+        if listed_transactions is not None:
             has_unlisted = any(
-                (producer.producer_id, partition) not in listed
+                (producer.producer_id, partition) not in listed_transactions
                 for producer in producers
                 if producer.txn_start_offset is not None
             )

@@ -44,9 +44,9 @@ RESULTS: Final = "dialog[aria-label=Search] a[role=option]"
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder above the site."""
-    above = tmp_path_factory.mktemp("documents")
-    docs_site.build(above / "project", built_site())
-    return above
+    parent_folder = tmp_path_factory.mktemp("documents")
+    docs_site.build(parent_folder / "project", built_site())
+    return parent_folder
 
 
 @pytest.fixture
@@ -102,5 +102,5 @@ def test_a_story_plays_where_the_site_is_served_and_says_the_command_on_disk(
 
 
 def test_the_site_is_whole_without_what_it_was_made_of(site: Path, tmp_path: Path) -> None:
-    moved = shutil.copytree(site / "project", tmp_path / "elsewhere")
-    assert list(docs_site.dead_links(moved)) == []
+    moved_site = shutil.copytree(site / "project", tmp_path / "elsewhere")
+    assert list(docs_site.dead_links(moved_site)) == []

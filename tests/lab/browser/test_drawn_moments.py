@@ -118,11 +118,13 @@ def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsideParti
         if partition.has_unlisted is not None and partition.has_unlisted != ("hangs" in states):
             differences.append(f"{name}: unlisted {partition.has_unlisted}, judged {states}")
         if partition.why is not None and judged["state"] != "wrong-data":
-            outside_standing, standing = ageless(partition.why), ageless(judged["standing"])
-            if outside_standing != standing and not (
-                outside_standing[:4] == standing[:4] == "open"
+            outside_standing, judged_standing = ageless(partition.why), ageless(judged["standing"])
+            if outside_standing != judged_standing and not (
+                outside_standing[:4] == judged_standing[:4] == "open"
             ):
-                differences.append(f"{name}: why {outside_standing!r}, /verdict {standing!r}")
+                differences.append(
+                    f"{name}: why {outside_standing!r}, /verdict {judged_standing!r}"
+                )
     return differences
 
 

@@ -40,8 +40,8 @@ READ: Final = """async ([text, positions]) => {
 
 
 def _as_sorted_json(value: object) -> str:
-    plain = msgspec.json.decode(msgspec.json.encode(value))
-    return msgspec.json.encode(_sort_keys(plain)).decode()
+    plain_value = msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.encode(_sort_keys(plain_value)).decode()
 
 
 def _sort_keys(value: Any) -> Any:
@@ -72,10 +72,10 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
 ) -> None:
     page = new_page(server.http)
     wrong_positions: dict[str, list[int]] = {}
-    with ThreadPoolExecutor(1) as aside:  # Playwright has a loop running in this thread
+    with ThreadPoolExecutor(1) as executor:  # Playwright has a loop running in this thread
         for scenario in list(scenarios().values())[part::PARTS]:
             label = next(iter(scenario.runs))
-            text = aside.submit(trace_of_run, scenario.name, label).result()
+            text = executor.submit(trace_of_run, scenario.name, label).result()
             run = Recording.from_lines(scenario.name, text.splitlines())
             event_indexes = [event.i for event in run.events]
             positions = event_indexes[:: max(1, len(event_indexes) // AT_RANDOM)]
@@ -203,8 +203,8 @@ def test_an_old_hang_is_found_without_a_look_at_what_was_written_since(
     write_batches(range(2, 3), pid=7, epoch=0, seq=0, txn=True)
     write_batches(range(3, LONG // 2))
     end = LONG // 2 - open_offset
-    anew = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
-    events.append((node, "node.role", (), "", anew))
+    role_data = {"role": "leader", "epoch": 1, "tp": "t-0", "end": end}
+    events.append((node, "node.role", (), "", role_data))
     write_batches(range(end, LONG))
     page = new_page(server.http)
     parsed, tape = look_at_recording(page, small((node,), *events), TAPE, len(events) - 1, 2)

@@ -85,9 +85,9 @@ def serve_folder(folder: Path, headers: dict[str, str] | None = None) -> Iterato
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder above the site, which is below a path as project pages are."""
-    above = tmp_path_factory.mktemp("pages")
-    shutil.copytree(built_site(), above / "project")
-    return above
+    parent_folder = tmp_path_factory.mktemp("pages")
+    shutil.copytree(built_site(), parent_folder / "project")
+    return parent_folder
 
 
 def play_z01(page: Page) -> None:
@@ -191,9 +191,9 @@ def test_lessons_that_need_a_cluster_are_named_and_not_offered(
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
         page.locator("#all-lessons").click()
-        elsewhere = page.locator("#lessons-elsewhere").first
-        elsewhere.wait_for()
-        assert "L10 and L11 need a cluster" in elsewhere.inner_text()
+        elsewhere_link = page.locator("#lessons-elsewhere").first
+        elsewhere_link.wait_for()
+        assert "L10 and L11 need a cluster" in elsewhere_link.inner_text()
         assert page.locator("#lesson-L9").count() == 1
         assert page.locator("#lesson-L10").count() == 0
 

@@ -102,11 +102,13 @@ def test_every_event_has_a_cause_and_a_reader_knows_the_state(
 @pytest.mark.slow
 def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
     unseen = KINDS.keys() - ELSEWHERE.keys()
-    full = ((scenario_run, TraceLevel.FULL, OTHER_SEED) for scenario_run in first_runs(SCENARIOS))
+    full_runs = (
+        (scenario_run, TraceLevel.FULL, OTHER_SEED) for scenario_run in first_runs(SCENARIOS)
+    )
     brief = (
         (scenario_run, TraceLevel.BRIEF, SEED_DEFAULT) for scenario_run in main_runs(SCENARIOS)
     )
-    for scenario_run, level, seed in (*full, *brief):
+    for scenario_run, level, seed in (*full_runs, *brief):
         trace = tell_once(scenario_run, trace_level=level, seed=seed).result.trace
         unseen -= {event_kind for event_kind in unseen if f'"k":"{event_kind}"'.encode() in trace}
         if not unseen:

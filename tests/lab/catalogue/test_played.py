@@ -369,8 +369,10 @@ def test_it_answers_from_memory_until_it_has_dropped_its_entries() -> None:
 
 
 def test_it_can_append_nothing_meanwhile() -> None:
-    moved = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
-    result = play_steps([*BEGUN, HOLD, AWAY, moved, call("commit", broker=2), {"release": "old"}])
+    commit_step = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
+    result = play_steps(
+        [*BEGUN, HOLD, AWAY, commit_step, call("commit", broker=2), {"release": "old"}]
+    )
     assert result.as_declared, result.verdict
 
 

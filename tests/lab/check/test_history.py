@@ -233,8 +233,8 @@ def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs()
         "the position of g on in-0 was 2, and no member of the group has processed 0"
     )
     assert anomaly.evidence == (0, 5)
-    refused = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
-    assert len(skipped_input(refused.history)) == 1
+    refused_poll = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
+    assert len(skipped_input(refused_poll.history)) == 1
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN])

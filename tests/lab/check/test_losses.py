@@ -268,7 +268,7 @@ def test_an_aborted_transaction_loses_nothing() -> None:
 def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
     history_builder = HistoryBuilder()
     write_number = history_builder.write("T2", "r2", 1, producer_id=7)
-    elsewhere = history_builder.write("T2", "r3", 0, producer_id=7, partition=1)
+    other_number = history_builder.write("T2", "r3", 0, producer_id=7, partition=1)
     committed = history_builder.commit("T2")
     hangs(history_builder)
     read = history_builder.read(0, {0: "r3"}, 2, partition=1)
@@ -276,7 +276,7 @@ def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
     assert (lost_write.kind, torn.kind) == ("lost-write", "torn-transaction")
     assert {write_number, committed} <= set(lost_write.evidence)
     assert {write_number, read, committed} <= set(torn.evidence)
-    assert elsewhere not in lost_write.evidence
+    assert other_number not in lost_write.evidence
 
 
 def test_what_somebody_has_read_before_it_hung_is_not_lost_by_that() -> None:
@@ -384,13 +384,13 @@ def test_an_open_transaction_is_not_aborted() -> None:
 def test_a_record_read_before_its_transaction_has_finished_writing_is_intermediate() -> None:
     history_builder = HistoryBuilder()
     history_builder.write("T1", "r0", 0, partition=1)
-    early = history_builder.write("T1", "r1", 1)
+    early_number = history_builder.write("T1", "r1", 1)
     read = history_builder.read(0, {1: "r1"}, 2)
     history_builder.write("T1", "r2", outcome=UNKNOWN)
     late_number = history_builder.write("T1", "r3")
     history_builder.commit()
     (anomaly,) = intermediate_reads(history_builder.history)
-    assert anomaly.evidence == (early, read, late_number)
+    assert anomaly.evidence == (early_number, read, late_number)
 
 
 @pytest.mark.parametrize(("asked_ms", "intermediate"), [(2000, False), (1999, False), (2001, True)])

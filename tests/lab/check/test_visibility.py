@@ -168,10 +168,10 @@ def write_record(
 
 def test_records_that_were_turned_around_convict() -> None:
     history_builder = HistoryBuilder()
-    low = write_record(history_builder, "A", 0, 1)
-    high = write_record(history_builder, "B", 1, 0)
+    low_number = write_record(history_builder, "A", 0, 1)
+    high_number = write_record(history_builder, "B", 1, 0)
     (anomaly,) = out_of_order(history_builder.history)
-    assert anomaly.evidence == (low, high)
+    assert anomaly.evidence == (low_number, high_number)
     assert "sent 'A' before 'B'" in anomaly.because
 
 
@@ -188,11 +188,11 @@ def test_behind_the_largest_sequence_they_begin_anew() -> None:
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
     history_builder = HistoryBuilder()
     write_record(history_builder, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")
-    high = write_record(history_builder, "B", 1, 0)
-    low = write_record(history_builder, "A", 0, **REFUSED)
+    high_number = write_record(history_builder, "B", 1, 0)
+    low_number = write_record(history_builder, "A", 0, **REFUSED)
     history_builder.read(0, {0: "B"}, 1)
     (anomaly,) = out_of_order(history_builder.history)
-    assert anomaly.evidence == (high, low)
+    assert anomaly.evidence == (high_number, low_number)
 
 
 def test_refused_before_the_other_was_taken_it_may_still_be_sent() -> None:

@@ -101,12 +101,12 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         await brokers(ask)
         await practise_and_repair(ask)
         await rounds(ask)
-        described = {
+        described_operations = {
             (method, path) for path, methods in ask.document["paths"].items() for method in methods
         }
         # Streams have no end; tests/broker/http/test_events.py hears them.
         streams = {("get", "/api/v1/events"), ("get", "/api/v1/events/packed")}
-        assert described - ask.asked == streams
+        assert described_operations - ask.asked == streams
 
 
 async def practise_and_repair(ask: Checked) -> None:

@@ -151,8 +151,8 @@ def _transactions(tracer: Tracer, numbers: range) -> None:
         entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
         fields = {"tp": "t-0", "pid": pid, "epoch": 0}
         if not number % 10:
-            led = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
-            tracer.emit("node.role", "broker/1", data=led)
+            role_data = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
+            tracer.emit("node.role", "broker/1", data=role_data)
         tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "Ongoing"})
         batch = {**fields, "base": number, "last": number, "seq": number, "txn": True}
         tracer.emit("log.append", log, tx=tx, data=batch)
@@ -174,7 +174,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     clock = count()
     tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
     program = command_line("txnsim")
-    living = explaining._LiveTraceReader(program)
+    live_reader = explaining._LiveTraceReader(program)
     explain = partial(explaining._explanation, partition_name=None, repair_program=program)
     read: list[str] = []
 
@@ -190,7 +190,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
         newest = len(tracer) - 1
         for event_index in (newest - 70, newest):
             reads_before = len(read)
-            explanation = living.make_task(tracer, event_index, explain)()
+            explanation = live_reader.make_task(tracer, event_index, explain)()
             assert len(read) <= reads_before + 1
             expected = explaining._read_pieces(tracer.pieces(), event_index, explain)
             read.pop()
@@ -201,20 +201,20 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     # The ring has dropped three times what it keeps; what is remembered goes with it.
     kept_events = len(tracer) - tracer.first_index
     assert tracer.first_index >= 3 * kept_events
-    faults_and_decisions = living._followed.faults_and_decisions
+    faults_and_decisions = live_reader._followed.faults_and_decisions
     assert (
         sum(map(len, faults_and_decisions.decisions.values()))
         == len(faults_and_decisions.decision_order)
         <= kept_events // 5 + 1
     )
     # The past is told from the beginning, and what is read in order goes on.
-    past = living.make_task(tracer, tracer.first_index, explain)()
+    past = live_reader.make_task(tracer, tracer.first_index, explain)()
     assert _are_equal(past, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain))
     read.clear()
-    assert living.make_task(tracer, None, explain)().at == newest
+    assert live_reader.make_task(tracer, None, explain)().at == newest
     assert read == []
     with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
-        living.make_task(tracer, newest + 1, explain)()
+        live_reader.make_task(tracer, newest + 1, explain)()
 
 
 # ``judging``: Histories through the control port: an onlooker's looks, and the judges.
@@ -271,9 +271,9 @@ async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> N
     async with port() as ask:
         assert (await ask.post(VERDICTS, json=[])).status_code == 200
         monkeypatch.setattr(_judging.judges, "judge", endless)
-        refused = await ask.post(VERDICTS, json=[])
-        assert refused.status_code == 422
-        assert "txnsim check" in refused.text
+        refused_answer = await ask.post(VERDICTS, json=[])
+        assert refused_answer.status_code == 422
+        assert "txnsim check" in refused_answer.text
 
 
 @patch.object(WorkThread, "do", do_at_once)
@@ -473,11 +473,14 @@ async def ask_of_a_recording() -> None:
     async with control_port.port() as client:
         assert (await verdict(client))["position"] is None
         await client.post("/api/v1/trace", json={"level": "brief"})
-        described = await verdict(client)
-        assert (described["position"] >= 0, described["is_recording"]) == (True, True)
-        at = await client.get("/api/v1/verdict", params={"at": described["position"]})
+        cluster_verdict = await verdict(client)
+        assert (cluster_verdict["position"] >= 0, cluster_verdict["is_recording"]) == (True, True)
+        at = await client.get("/api/v1/verdict", params={"at": cluster_verdict["position"]})
         assert at.status_code == 200, at.text
-        assert (at.json()["state"], at.json()["position"]) == ("healthy", described["position"])
+        assert (at.json()["state"], at.json()["position"]) == (
+            "healthy",
+            cluster_verdict["position"],
+        )
         assert (await client.get("/api/v1/verdict?at=1000000")).status_code == 404
         await client.post("/api/v1/trace", json={"level": "off"})
         stopped = await verdict(client)

@@ -176,12 +176,12 @@ def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
         for touch in touches(played_act, cast)
     ]
     return {
-        (long.what, touch.what)
-        for long in lasting(every, cast)
+        (lasting_fact.what, touch.what)
+        for lasting_fact in lasting(every, cast)
         for touch in acts
-        if touch.thing == long.thing
-        and touch.who != long.who
-        and long.from_us < touch.at_us < long.until_us
+        if touch.thing == lasting_fact.thing
+        and touch.who != lasting_fact.who
+        and lasting_fact.from_us < touch.at_us < lasting_fact.until_us
     }
 
 
@@ -207,27 +207,32 @@ class Table:
             for played_act in every:
                 for touch in touches(played_act, cast):
                     acts[kind_of(touch.thing)].add(touch.what)
-            kinds |= {long.what: kind_of(long.thing) for long in lasting(every, cast)}
-        everywhere = {act for act in acts["partition"] if act.startswith("cluster ")}
+            kinds |= {
+                lasting_fact.what: kind_of(lasting_fact.thing)
+                for lasting_fact in lasting(every, cast)
+            }
+        cluster_acts = {act for act in acts["partition"] if act.startswith("cluster ")}
         for act_kind in ("group", "id"):
-            acts[act_kind] |= everywhere | acts["partition"].intersection(_ON_LOGS)
+            acts[act_kind] |= cluster_acts | acts["partition"].intersection(_ON_LOGS)
         self._acts = {act_name: acts[act_kind] for act_name, act_kind in kinds.items()}
 
     def lines(self) -> Iterator[str]:
         """A row for each thing that lasts: what met it, the rarest first; then what never did."""
-        for long, acts in sorted(self._acts.items()):
-            row = sorted((self.pairs[long, act], act) for act in acts)
-            yield f"{long}: {', '.join(f'{act} {count}' for count, act in row if count)}"
-            never = [act for count, act in row if not count and not reason(long, act)]
+        for lasting_fact, acts in sorted(self._acts.items()):
+            row = sorted((self.pairs[lasting_fact, act], act) for act in acts)
+            yield f"{lasting_fact}: {', '.join(f'{act} {count}' for count, act in row if count)}"
+            never = [act for count, act in row if not count and not reason(lasting_fact, act)]
             yield f"    never: {', '.join(never) or 'none'}"
-        for long, unable, why in UNABLE:
-            yield f"can't be: {long} with {', '.join(sorted(unable))}: {why}"
+        for lasting_fact, unable, why in UNABLE:
+            yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {why}"
 
 
-def reason(long: str, act: str) -> str:
+def reason(lasting_fact: str, act: str) -> str:
     """Why an act can't meet what lasts; empty where it can."""
     reasons = (
-        reason for pattern, acts, reason in UNABLE if act in acts and re.fullmatch(pattern, long)
+        reason
+        for pattern, acts, reason in UNABLE
+        if act in acts and re.fullmatch(pattern, lasting_fact)
     )
     return next(reasons, "")
 

@@ -47,11 +47,11 @@ def test_what_changes_nothing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("mutation_name", MUTATIONS)
 def test_a_mutation_is_in_force_for_its_exam_alone(mutation_name: str) -> None:
     mutation = MUTATIONS[mutation_name]
-    sound = vars(mutation.owner)[mutation.name]
+    original = vars(mutation.owner)[mutation.name]
     with run.bug_in(mutation_name):
         mutated_function = vars(mutation.owner)[mutation.name]
-        assert mutated_function is not sound
-    assert vars(mutation.owner)[mutation.name] is sound
+        assert mutated_function is not original
+    assert vars(mutation.owner)[mutation.name] is original
     modules_with_wrong = [
         module.__name__
         for module in ours()
@@ -91,22 +91,22 @@ def test_a_run_with_a_mutation_comes_to_an_end(name: str) -> None:
 @pytest.mark.slow
 def test_where_a_bug_would_make_no_difference_its_run_is_the_sound_one() -> None:
     plan = leaderless_plan(as_version="4.2")
-    with run.watching() as reached:
-        sound = play(plan)
-    assert sound.digest == play(plan).digest
-    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached
-    left_out = [bug_name for bug_name in run.bugs() if bug_name not in reached]
+    with run.watching() as reached_names:
+        sound_run = play(plan)
+    assert sound_run.digest == play(plan).digest
+    assert {"unknown-coordinator-verifies", "markers-without-leader-are-dropped"} <= reached_names
+    left_out = [bug_name for bug_name in run.bugs() if bug_name not in reached_names]
     assert len(left_out) > 60
     for name in left_out:
         with run.bug_in(name):
-            assert play(run.with_bug(plan, name)).digest == sound.digest, name
+            assert play(run.with_bug(plan, name)).digest == sound_run.digest, name
 
 
 def test_what_is_asked_of_a_rule_is_noted_and_the_rules_are_what_they_were() -> None:
     fields = dict(vars(Rules))
-    with run.watching() as reached:
+    with run.watching() as reached_names:
         assert LATEST_RULES.fence_bumps_once
-    assert "fence_bumps_once" in reached
+    assert "fence_bumps_once" in reached_names
     assert dict(vars(Rules)) == fields
 
 

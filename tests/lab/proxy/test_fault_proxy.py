@@ -622,7 +622,7 @@ def test_anything_else_is_no_peer(text: str) -> None:
 def test_clients_are_told_where_to_connect() -> None:
     assert ProxyOptions(bootstrap="b:1").host_for_clients == "127.0.0.1"
     assert ProxyOptions(bootstrap="b:1", host="10.0.0.1").host_for_clients == "10.0.0.1"
-    everywhere = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
-    assert everywhere.host_for_clients == "me.test"
+    open_options = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
+    assert open_options.host_for_clients == "me.test"
     with pytest.raises(ConfigError, match="--advertised-host"):
         _ = ProxyOptions(bootstrap="b:1", host="0.0.0.0").host_for_clients

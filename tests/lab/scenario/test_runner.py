@@ -344,19 +344,26 @@ def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
 
 def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
     recorder = Recorder(ManualClock())
-    following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
+    following_identity = ProducerIdAndEpoch(
+        producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0)
+    )
     recorder.note_partitions_added("P", "T1", (), CallResult(), IDENTITY)
     recorder.note_sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
     recorder.note_end(
-        "P", "T1", CallResult(), committed=True, sent_identity=IDENTITY, next_identity=following
+        "P",
+        "T1",
+        CallResult(),
+        committed=True,
+        sent_identity=IDENTITY,
+        next_identity=following_identity,
     )
-    added, sent_offsets, end = recorder.history
-    assert isinstance(added, Added)
+    addition, sent_offsets, end = recorder.history
+    assert isinstance(addition, Added)
     assert isinstance(sent_offsets, SentOffsets)
     assert isinstance(end, Ended)
     assert {
         (observation.producer_id, observation.producer_epoch)
-        for observation in (added, sent_offsets, end)
+        for observation in (addition, sent_offsets, end)
     } == {(7, 1)}
     assert (end.next_producer_id, end.next_producer_epoch) == (8, 0)
 
@@ -380,11 +387,12 @@ async def test_one_hangs_and_two_look_like_it() -> None:
         async with Cluster(sim.bootstrap) as client:
             admin = Admin(client)
             answers = await admin.list_transactions()
-            listed = [
+            listed_descriptions = [
                 description for answer in answers.values() for description in _answer_found(answer)
             ]
             states = {
-                description.transactional_id: str(description.state) for description in listed
+                description.transactional_id: str(description.state)
+                for description in listed_descriptions
             }
             assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
             orders = TopicPartition("orders", 0)

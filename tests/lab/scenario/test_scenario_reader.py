@@ -186,11 +186,11 @@ def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() ->
 
 def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = catalog.load
+    real_load = catalog.load
 
     def load(path: Path) -> object:
         read.append(path.stem)
-        return real(path)
+        return real_load(path)
 
     monkeypatch.setattr(catalog, "load", load)
     catalog._load_once.cache_clear()
@@ -469,7 +469,7 @@ def row(error: int, offset: int = 0) -> SimpleNamespace:
 def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
     produced = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
     assert read_answer(produced) == CallResult(offset=4)
-    added = SimpleNamespace(
+    add_answer = SimpleNamespace(
         results_by_topic_v3_and_below=[
             SimpleNamespace(
                 results_by_partition=[
@@ -479,7 +479,7 @@ def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
             )
         ]
     )
-    assert read_answer(added).error == "PRODUCER_FENCED"
+    assert read_answer(add_answer).error == "PRODUCER_FENCED"
     offsets = SimpleNamespace(topics=[SimpleNamespace(partitions=[row(0), row(51)])])
     assert read_answer(offsets).error == "CONCURRENT_TRANSACTIONS"
     assert read_answer(row(0)) == CallResult()

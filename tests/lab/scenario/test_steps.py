@@ -140,8 +140,8 @@ def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
 
 def test_a_fault_that_never_strikes_fails_its_story() -> None:
     assert "the fault late never struck" in because([*BEGUN, HOLD, call("abort")])
-    early = [*BEGUN, HOLD, {"release": "late"}]
-    assert "there is nothing to release" in because(early)
+    early_steps = [*BEGUN, HOLD, {"release": "late"}]
+    assert "there is nothing to release" in because(early_steps)
 
 
 def test_a_fault_that_never_strikes_names_its_line_and_whom_it_may_mean() -> None:
@@ -249,8 +249,8 @@ def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
 def test_an_answer_that_is_not_expected_fails_the_story() -> None:
     wrong_steps = [call("init-producer-id"), call("begin"), call("commit")]
     assert because(wrong_steps) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
-    elsewhere = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
-    assert because(elsewhere) == "P: produce is at offset 0, expected 3"
+    misplaced_steps = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
+    assert because(misplaced_steps) == "P: produce is at offset 0, expected 3"
     assert play_steps([*wrong_steps[:-1], call("commit", error="any")]).as_declared
 
 
@@ -565,7 +565,7 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
     ]
     assert [record.value for record in uncommitted[0].records] == ["b"]
 
-    short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
+    short_topics = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
     aged = [
         append,
         cluster_step("roll", partition="t-0"),
@@ -573,7 +573,7 @@ def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
         cluster_step("delete-old", partition="t-0"),
     ]
     expectation = {"expect": {"partition": "t-0", "high-watermark": 2}}
-    cut_result = play_steps([*aged, expectation], topics=short)
+    cut_result = play_steps([*aged, expectation], topics=short_topics)
     assert {read.log_start_offset for read in observations_of(cut_result, Read)} >= {2}, (
         cut_result.verdict
     )
@@ -597,8 +597,8 @@ def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
         "t-0", "t-1", "late-0", "late-1", "late-2",
     }  # fmt: skip
     steps_without_topic = [INIT, cluster_step("delete-topic", topic="t"), call("begin")]
-    refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
-    assert play_steps([*steps_without_topic, refused]).as_declared
+    refused_step = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
+    assert play_steps([*steps_without_topic, refused_step]).as_declared
     assert failure(
         play_steps(
             [cluster_step("delete-topic", topic="t"), cluster_step("delete-topic", topic="t")]
@@ -641,9 +641,11 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
         for observation in observations_of(result, Ended)
     }
     assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
-    busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
-    refused = play_steps([*busy, cluster_step("age", transactional_id="app", epoch=9)])
-    assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
+    busy_steps = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
+    refused_result = play_steps([*busy_steps, cluster_step("age", transactional_id="app", epoch=9)])
+    assert failure(refused_result) == (
+        "INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged"
+    )
     past = play_steps(
         [
             cluster_step("age", transactional_id="app", epoch=9),
@@ -656,8 +658,10 @@ def test_an_id_begins_near_the_end_of_its_epochs() -> None:
 def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
     offsets = "__consumer_offsets"
     move = cluster_step("reassign", partition=f"{offsets}-0", replicas=[2, 3])
-    early = play_steps([move])
-    assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    early_result = play_steps([move])
+    assert (
+        failure(early_result) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    )
     steps_before = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
     steps_before += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
     configure = cluster_step("configure", topic=offsets, name="retention.ms", value="1000")

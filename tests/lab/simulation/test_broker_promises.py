@@ -292,8 +292,8 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
             if read.who in watchers:
                 continue
             certain = [write for write in every if write.is_certain and write.latest_ms < asked_ms]
-            plain = [write.earliest_ms for write in certain if write.transaction is None]
-            since_ms = max(plain, default=0)
+            plain_times = [write.earliest_ms for write in certain if write.transaction is None]
+            since_ms = max(plain_times, default=0)
             every = [
                 write
                 for write in every
@@ -505,19 +505,19 @@ def test_a_marker_is_replicated_when_all_in_sync_have_it_whatever_the_watermark(
 
 
 @pytest.mark.parametrize(
-    ("offset", "above", "early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
+    ("offset", "lag", "is_early"), [(3, 1, True), (3, 0, False), (2, 1, False), (-1, 1, False)]
 )
-def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early: bool) -> None:
+def test_a_position_is_told_when_it_is_replicated(offset: int, lag: int, is_early: bool) -> None:
     async def main(cluster: VirtualCluster) -> None:
         await use(cluster)
         topic = cluster.sim.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
         home = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for("g", len(topic.partitions)))
-        leader(cluster, home).replicas.led[home].high_watermark -= above
+        leader(cluster, home).replicas.led[home].high_watermark -= lag
         position = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(position,))
         kinds_found = [
             fault_kind for fault_kind, _ in MomentChecks(cluster.sim).early_positions(read)
         ]
-        assert kinds_found == ([moments.EARLY_POSITION_KIND] if early else [])
+        assert kinds_found == ([moments.EARLY_POSITION_KIND] if is_early else [])
 
     run_cluster(main)

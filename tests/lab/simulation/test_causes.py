@@ -128,7 +128,7 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
         "coordinator_epoch": 0,
     }
     timeout = {"transactional_id": "own-id", "transaction_timeout": 10_000}
-    added = {
+    add_fields = {
         "v3_and_below_transactional_id": "own-id",
         "v3_and_below_producer_id": identity_fields["producer_id"],
         "v3_and_below_producer_epoch": epoch,
@@ -140,7 +140,7 @@ def with_a_marker(*, plus: int, often: bool) -> Plan:
         {"api": "InitProducerId", "fields": timeout},  # asks for a block of producer ids
         {"api": "InitProducerId", "fields": timeout},
         {"api": "WriteTxnMarkers", "version": 1, "to": {"leader": "t-0"}, "fields": markers},
-        {"api": "AddPartitionsToTxn", "fields": added},
+        {"api": "AddPartitionsToTxn", "fields": add_fields},
         {"api": "EndTxn", "fields": end},
     ]
     ask_fields = {"version": 0, "to": {"id": "own-id"}}
@@ -158,9 +158,9 @@ def test_a_marker_of_an_epoch_that_nobody_was_given_keeps_out_the_coordinators(
     (TransactionMarkerRequestCompletionHandler).
     """
     assert play(with_a_marker(plus=0, often=often)).kinds == ()
-    early = with_a_marker(plus=1, often=often)
-    assert play(early).kinds == ("stuck-coordinator",)
-    (cause,) = causes_of(early)
+    early_plan = with_a_marker(plus=1, often=often)
+    assert play(early_plan).kinds == ("stuck-coordinator",)
+    (cause,) = causes_of(early_plan)
     assert cause.name == "early-markers"
 
 

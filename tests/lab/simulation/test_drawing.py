@@ -195,8 +195,11 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
     plan = asking("ConsumerGroupHeartbeat", 1, to, **heartbeat, member_epoch=reference)
     (track,) = plan.tracks
     (act,) = track.acts
-    early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}}}
-    acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS_FEATURE))
+    early_ask = {
+        **act.step["ask"],
+        "fields": {**heartbeat, "member_epoch": {**reference, "plus": 5}},
+    }
+    acts = (act, act, Act({"ask": early_ask}, 0, 1, CURIOUS_FEATURE))
     plan = msgspec.structs.replace(plan, tracks=(msgspec.structs.replace(track, acts=acts),))
     errors = [act.error for act in play(plan).acts]
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
@@ -437,9 +440,9 @@ def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:
     )
     track = Track(name="a1", acts=tuple(Act(step=step) for step in steps))
     plan = Plan(seed=1, world=World(mode="TV2+"), tracks=(track,), features=("kill",))
-    met = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
+    met_acts = {"TV2+", "kill", "cluster kill", "arm client.response drop"}
     acts_of_plan = {"begin", "ask ListGroups", "observe"}
-    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met}
+    assert pairs_of(plan) == {(act, met_act) for act in acts_of_plan for met_act in met_acts}
 
 
 # Two hundred runs drawn from seeds: whatever they find has a name. A finding without one is a bug:

@@ -149,8 +149,8 @@ def test_who_asks_of_a_consumer_group_and_may_not(
 
 def test_before_members_behind_may_commit_none_may() -> None:
     asked_call = Call.model_validate({"who": "m", "do": "commit-offsets", "generation": "m first"})
-    sound = cluster_of(consumer_group(since=1), behind_may=False)
-    assert why_old(around(m=member("m", T0)), sound, asked_call)
+    sound_cluster = cluster_of(consumer_group(since=1), behind_may=False)
+    assert why_old(around(m=member("m", T0)), sound_cluster, asked_call)
 
 
 def test_the_newest_coordinator_counts() -> None:

@@ -149,10 +149,10 @@ def tell_story(
                 assert not isinstance(producers, ClientError)
                 if any(producer.txn_start_offset is not None for producer in producers):
                     recorded_story.open.add(topic_partition.topic)
-            for listed in (await admin.list_transactions()).values():
-                assert isinstance(listed, tuple)
+            for listing in (await admin.list_transactions()).values():
+                assert isinstance(listing, tuple)
                 recorded_story.states |= {
-                    transaction.transactional_id: transaction.state for transaction in listed
+                    transaction.transactional_id: transaction.state for transaction in listing
                 }
 
     run_proxied(main, brokers=3, **cluster)

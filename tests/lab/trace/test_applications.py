@@ -76,12 +76,12 @@ PRODUCED = (call("produce"), appended(0, 0), call("end"))
 
 def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None:
     """Row 08: a commit that met CompleteAbort was told as "it asked to abort"."""
-    refused = applications(
+    followed_applications = applications(
         *PRODUCED,
         asked(2, "commit", error="INVALID_PRODUCER_EPOCH"),
         result(2, "INVALID_TXN_STATE"),
     )
-    view = refused.view_of("app")
+    view = followed_applications.view_of("app")
     assert view is not None
     assert view.sentence == "The application asked to commit, and got INVALID_TXN_STATE."
     unanswered = applications(*PRODUCED, asked(2, "commit")).view_of("app")
@@ -107,9 +107,11 @@ def test_a_transaction_of_an_application_begins_with_its_first_request_after_the
     assert next_view is not None
     assert [(move.at, move.text) for move in next_view.moves] == [(5, "open")]
     init = (NODES[2], "txn.decide", (5,), TX, {"command": "InitProducerId"})
-    refused = (*PRODUCED, asked(2, "commit"), result(2, "INVALID_PRODUCER_EPOCH"))
-    anew = applications(*refused, call("init"), init, call("produce"), appended(7, 2))
-    new_view = anew.view_of("app")
+    refused_events = (*PRODUCED, asked(2, "commit"), result(2, "INVALID_PRODUCER_EPOCH"))
+    new_applications = applications(
+        *refused_events, call("init"), init, call("produce"), appended(7, 2)
+    )
+    new_view = new_applications.view_of("app")
     assert new_view is not None
     assert [(move.at, move.text) for move in new_view.moves] == [(7, "open")]
 

@@ -156,8 +156,8 @@ def test_what_hangs_in_a_topic_of_kafka_comes_first() -> None:
 
 def test_at_brief_nothing_is_said_of_a_marker_that_may_not_be_there() -> None:
     """A plain record that followers did not have yet was told as "the marker that ended it"."""
-    plain = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
-    lso_explanation = explain_lso(small(NODES, LEADS, plain, level="brief"), "t-0")
+    append_event = (NODES[1], "log.append", (), "", {"tp": "t-0", "pid": -1, "base": 0, "last": 0})
+    lso_explanation = explain_lso(small(NODES, LEADS, append_event, level="brief"), "t-0")
     assert lso_explanation.cause == "not yet on all replicas"
     assert lso_explanation.sentences[1].startswith(
         "No transaction is open there. What was written last"

@@ -209,9 +209,11 @@ class DrawnRun:
         self.states.add(in_memory.state)
         differences = list(self.look_inside(in_memory))
         if not self.cluster.env.tracer.on:
-            traced = judge_cluster(self.followed.facts())
-            if traced.state is not VerdictState.UNKNOWN:
-                differences.append(f"nothing is recorded, and the trace says {traced.state}")
+            traced_verdict = judge_cluster(self.followed.facts())
+            if traced_verdict.state is not VerdictState.UNKNOWN:
+                differences.append(
+                    f"nothing is recorded, and the trace says {traced_verdict.state}"
+                )
         else:
             traced_facts = self.followed.facts()
             if self.has_gap:  # what contradicts may stand in the gap
@@ -323,14 +325,14 @@ def _told(partition: PartitionVerdict) -> tuple[object, ...]:
     )
 
 
-def _differences(in_memory: Verdict, traced: Verdict) -> list[str]:
+def _differences(in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
     memory_sides, trace_sides = (
         {
             partition.partition: _told(partition)
             for partition in verdict.partitions
             if not partition.partition.startswith("__")
         }
-        for verdict in (in_memory, traced)
+        for verdict in (in_memory, traced_verdict)
     )
     return [
         f"brokers {memory_sides.get(name)}, the trace {trace_sides.get(name)}"
@@ -341,7 +343,7 @@ def _differences(in_memory: Verdict, traced: Verdict) -> list[str]:
         for ours, theirs in [
             (
                 sorted((txn.transactional_id, txn.state) for txn in in_memory.unfinished),
-                sorted((txn.transactional_id, txn.state) for txn in traced.unfinished),
+                sorted((txn.transactional_id, txn.state) for txn in traced_verdict.unfinished),
             )
         ]
         if ours != theirs

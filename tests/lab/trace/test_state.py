@@ -133,18 +133,27 @@ def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
     )  # fmt: skip
     assert entry["node"] == "broker/3/txn/1"
     assert follow(completed_move("Ongoing"), completed_move("Dead")).transactions == {}
-    refused = (COORDINATOR, "txn.append", {"state": "PrepareCommit", "error": "NOT_COORDINATOR"})
+    refused_event = (
+        COORDINATOR,
+        "txn.append",
+        {"state": "PrepareCommit", "error": "NOT_COORDINATOR"},
+    )
     pending = (COORDINATOR, "txn.decide", {"pending": "PrepareCommit"})
     assert (
-        follow(completed_move("Ongoing"), pending, refused).transactions["app"]["pending"] is None
+        follow(completed_move("Ongoing"), pending, refused_event).transactions["app"]["pending"]
+        is None
     )
 
 
 def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves() -> None:
     prepared = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
     owed_event = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
-    refused = (COORDINATOR, "marker.refused", {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"})
-    state = follow(prepared, owed_event, refused)
+    refused_event = (
+        COORDINATOR,
+        "marker.refused",
+        {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"},
+    )
+    state = follow(prepared, owed_event, refused_event)
     assert state.owed[f"{TX} t-0"] == {
         "committed": False, "how": "refused", "error": "NOT_LEADER_OR_FOLLOWER", "i": 2,
     }  # fmt: skip
@@ -196,8 +205,8 @@ def test_a_snapshot_is_what_a_reader_begins_with() -> None:
             {"node": "broker/1/group/0", "group": "g", "tp": "t-1", "offset": 4, "pid": 7},
         ],
     }
-    added = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
-    state = follow(completed_move("PrepareAbort"), added, (BROKER, "snapshot", first_part))
+    added_event = (COORDINATOR, "group.offset_pending", {"group": "old", "tp": "t-0", "offset": 4})
+    state = follow(completed_move("PrepareAbort"), added_event, (BROKER, "snapshot", first_part))
     assert state.offsets == {"g t-1": 4}, "what waits for a marker"
     assert state.level == "brief"
     assert state.brokers == {"broker/1": "running"}
@@ -216,10 +225,10 @@ def test_the_state_at_an_event_knows_nothing_of_later_ones() -> None:
 
 
 def test_offsets_of_a_transaction_are_pending_until_it_ends() -> None:
-    added = (COORDINATOR, "group.offset_pending", {"group": "g", "tp": "t-0", "offset": 4})
-    assert follow(added).offsets == {"g t-0": 4}
+    added_event = (COORDINATOR, "group.offset_pending", {"group": "g", "tp": "t-0", "offset": 4})
+    assert follow(added_event).offsets == {"g t-0": 4}
     abort_event = (COORDINATOR, "group.offset_abort", {"group": "g", "tp": "t-0", "offset": 4})
-    assert follow(added, abort_event).offsets == {}
+    assert follow(added_event, abort_event).offsets == {}
 
 
 @pytest.mark.parametrize(
@@ -268,8 +277,8 @@ GONE = {"group": "a b", "tp": "t-0"}
 
 
 def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
-    loaded = (share(BROKER, "load", 0), share(BROKER, "acquire", 0, "0-0:m"))
-    assert follow(*loaded).shares == {
+    load_events = (share(BROKER, "load", 0), share(BROKER, "acquire", 0, "0-0:m"))
+    assert follow(*load_events).shares == {
         "a b t-0": {
             "start": 0, "next": 1, "held": ["0-0:m"], "isolation": "read_committed",
             "node": "broker/1", "i": 1,
@@ -281,15 +290,17 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
     assert late_state.shares["a b t-0"]["start"] == 4, "who led before tells nothing of it any more"
     unloaded = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
     assert list(unloaded.shares) == ["a b t-0"]
-    assert follow(*loaded, (BROKER, "share.unload", GONE)).shares == {}
-    down = follow(*loaded, (BROKER, "node.down", {"role": "broker"}))
+    assert follow(*load_events, (BROKER, "share.unload", GONE)).shares == {}
+    down = follow(*load_events, (BROKER, "node.down", {"role": "broker"}))
     assert down.shares == {}
     assert down.unserved_shares["a b t-0"]["held"] == ["0-0:m"], "what was known last is kept"
     reloaded_state = follow(
-        *loaded, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1)
+        *load_events, (BROKER, "node.down", {"role": "broker"}), share(OTHER, "load", 1)
     )
     assert (list(reloaded_state.shares), reloaded_state.unserved_shares) == (["a b t-0"], {})
-    assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
+    assert list(follow(*load_events, (OTHER, "node.down", {"role": "broker"})).shares) == [
+        "a b t-0"
+    ]
     assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}
     older_event = (BROKER, "share.load", {**GONE, "start": 0, "end": 0})
     assert (

@@ -120,10 +120,10 @@ def metadata(player: FramePlayer) -> None:
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-    everything = player.ask_unrecorded("Metadata", 12, topics=None)
+    whole_metadata = player.ask_unrecorded("Metadata", 12, topics=None)
     player.note(
         "all topics",
-        [listed_topic for listed_topic in everything.topics if listed_topic.name == topic],
+        [listed_topic for listed_topic in whole_metadata.topics if listed_topic.name == topic],
     )
 
 

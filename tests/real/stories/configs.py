@@ -145,13 +145,13 @@ def describe_broker_configs(player: FramePlayer) -> None:
     answer = player.ask_unrecorded(
         "DescribeConfigs", 4, resources=[{**broker, "configuration_keys": None}]
     )
-    described = {config.name: config for config in answer.results[0].configs}
-    player.note("DescribeConfigs v4 names", sorted(described))
+    config_by_name = {config.name: config for config in answer.results[0].configs}
+    player.note("DescribeConfigs v4 names", sorted(config_by_name))
     player.note(
         "DescribeConfigs v4 of a place",
         {
             name: (config.read_only, config.is_sensitive, config.config_type)
-            for name, config in described.items()
+            for name, config in config_by_name.items()
             if name in OF_A_PLACE
         },
     )

@@ -51,7 +51,7 @@ def describing(player: FramePlayer) -> None:
         ],
     )
     player.ask("DescribeProducers", 0, "none", topics=[])
-    idle = StoryTxn(player, "idle")
+    idle_txn = StoryTxn(player, "idle")
     txn = StoryTxn(player, "open")
     txn.add("add", topic, 3, 0, 1)
     finished = StoryTxn(player, "done")
@@ -62,11 +62,13 @@ def describing(player: FramePlayer) -> None:
         "DescribeTransactions",
         0,
         "several",
-        transactional_ids=[idle.id, "", player.full_name("nobody"), txn.id, finished.id],
+        transactional_ids=[idle_txn.id, "", player.full_name("nobody"), txn.id, finished.id],
     )
-    player.ask("DescribeTransactions", 0, "same twice", transactional_ids=[idle.id, idle.id])
+    player.ask(
+        "DescribeTransactions", 0, "same twice", transactional_ids=[idle_txn.id, idle_txn.id]
+    )
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
-    pids = [idle.pid, txn.pid, finished.pid]
+    pids = [idle_txn.pid, txn.pid, finished.pid]
     for version in range(3):
         list_by_filters(player, version, txn, pids)
     for pattern in (*PATTERNS, txn.id):

@@ -156,16 +156,16 @@ def session_cache(player: FramePlayer) -> None:
         late_reader.ask(f"one too many, {reader_index}", fetch(topic), fetch(topic, partition=7))
     readers[0].close()
     readers[0] = SessionReader(player, 13)
-    opened = [SessionReader(player, 13) for _ in range(8)]
-    for reader in opened:
+    session_readers = [SessionReader(player, 13) for _ in range(8)]
+    for reader in session_readers:
         reader.ask_out_of_turn("one of eight finds the free slot", fetch(topic), session_epoch=-1)
     has_session = []
-    for reader in opened:
+    for reader in session_readers:
         answer = player.ask_unrecorded("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
         reader.session_id = answer.session_id
         has_session.append(answer.session_id > 0)
     player.note("sessions found", sorted(has_session))
-    for reader in (*readers, *opened):
+    for reader in (*readers, *session_readers):
         reader.close()
 
 

@@ -13,8 +13,8 @@ import pytest
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Addresses of the brokers."""
-    if given := os.environ.get("TXNSIM_BOOTSTRAP"):
-        yield given
+    if given_address := os.environ.get("TXNSIM_BOOTSTRAP"):
+        yield given_address
         return
     ready = tmp_path_factory.mktemp("txnsim") / "ready.json"
     config = Path(__file__).with_name("cluster.yaml")

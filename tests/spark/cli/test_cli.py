@@ -155,16 +155,16 @@ class FakeSpark:
         self.stopped = True
 
 
-@pytest.mark.parametrize(("standing", "status"), [((), 0), ((ALERT,), 1)])
+@pytest.mark.parametrize(("standing_alerts", "status"), [((), 0), ((ALERT,), 1)])
 def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
-    standing: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
+    standing_alerts: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Quick:
         """A stream that is told to stop at once."""
 
         def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
             assert (session, read.topics) == (spark, ("t",))
-            self.standing_alerts = standing
+            self.standing_alerts = standing_alerts
 
         def start(self) -> None:
             """It runs."""

@@ -90,12 +90,12 @@ def test_a_log_that_is_shorter_than_its_broker_noted_has_lost_its_end(broker: Br
 
 
 def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
-    hurt, sound = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    hurt, sound_dir = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
-    sound.coordinator(move("Empty"))
+    sound_dir.coordinator(move("Empty"))
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    states = states_in(hurt.stop(), sound.stop())
+    states = states_in(hurt.stop(), sound_dir.stop())
     coordinators = read_coordinators({0: [states[0], states[1]]}, problems.append)
     assert coordinators.is_complete
     (problem,) = problems

@@ -36,11 +36,11 @@ def dump(name: str) -> list[str]:
 
 def summary_of(dumped_answer: DumpedAnswer) -> tuple[object, ...]:
     (partition,) = dumped_answer.partitions
-    opened = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
+    open_rows = [(txn.producer_id, txn.start_offset, txn.verdict) for txn in partition.open]
     return (
         (partition.first_offset, partition.last_offset, partition.batches),
         (partition.commits, partition.aborts, partition.unread_markers),
-        opened,
+        open_rows,
         dumped_answer.understood,
     )
 

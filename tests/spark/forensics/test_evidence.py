@@ -250,7 +250,7 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
 
 
 @pytest.mark.parametrize(
-    ("topics", "ids", "stale"),
+    ("topics", "ids", "stale_brokers"),
     [
         (KnownTopics(), ("new", "new"), []),
         (KnownTopics(), ("new", None), []),
@@ -264,12 +264,14 @@ def identities_of(known_topics: KnownTopics, *ids: str | None, partitions: int =
     ],
 )
 def test_the_metadata_log_says_which_ones_are_stale(
-    topics: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
+    topics: KnownTopics, ids: tuple[str | None, ...], stale_brokers: list[int]
 ) -> None:
     identities = identities_of(topics, *ids)
-    assert [evidence.broker for evidence in identities.stale] == stale
+    assert [evidence.broker for evidence in identities.stale] == stale_brokers
     assert identities.undecided == {}
-    assert [broker for broker in range(1, 4) if identities.is_stale(replica(broker))] == stale
+    assert [
+        broker for broker in range(1, 4) if identities.is_stale(replica(broker))
+    ] == stale_brokers
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "other_has_one", "stale"),
+    ("topics", "other_has_one", "is_stale"),
     [
         (KnownTopics(topic_ids=LIVES), True, True),
         (KnownTopics(topic_ids=LIVES), False, False),  # the files were left out of a copy
@@ -308,16 +310,16 @@ def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
     ],
 )
 def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
-    topics: KnownTopics, *, other_has_one: bool, stale: bool
+    topics: KnownTopics, *, other_has_one: bool, is_stale: bool
 ) -> None:
     """LogManager.isStrayReplica; it counted to those with an id."""
     neighbour = (replica(1, partition=1), "new" if other_has_one else None)
     identities = identify_replicas([(replica(1), None), neighbour, (replica(2), "new")], topics)
-    assert identities.is_stale(replica(1)) is stale
+    assert identities.is_stale(replica(1)) is is_stale
     assert not identities.is_stale(replica(1, partition=1))
     assert not identities.is_stale(replica(2))
     assert identities.undecided == {}
-    if stale:
+    if is_stale:
         assert stale_words(identities.stale) == (
             "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
             " aside when it starts",
@@ -346,11 +348,11 @@ def test_people_read_a_line_per_topic_and_broker() -> None:
 @pytest.mark.parametrize(("copies", "forgets"), [((1, 2), False), ((1, 2), True), ((1,), False)])
 def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets: bool) -> None:
     identities = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
-    stale = [
+    stale_rows = [
         (evidence.topic, evidence.broker, evidence.topic_id, evidence.living_topic_id)
         for evidence in identities.stale
     ]
-    assert stale == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
+    assert stale_rows == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
     assert identities.undecided == {}
 
 
@@ -383,11 +385,11 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_stale_replica_is_left_out() -> None:
-    stale = Stale(
+    stale_replica = Stale(
         topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
     )
     rows = [{"log_dir": "/b", "topic": "t", "partition": partition} for partition in (0, 1)]
-    assert list(Identities(stale=(stale,)).living(rows)) == rows[1:]
+    assert list(Identities(stale=(stale_replica,)).living(rows)) == rows[1:]
 
 
 # Coordinators' entries, by producer id.
@@ -468,9 +470,12 @@ def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
     all_evidence = {
         (coordinated_id, partition_for(coordinated_id, 50)) for coordinated_id in coordinated_ids
     }
-    few = frozenset(range(30))
+    few_partitions = frozenset(range(30))
     assert (
-        partitions_of_log(few, {evidence for evidence in all_evidence if evidence[1] in few}) == 50
+        partitions_of_log(
+            few_partitions, {evidence for evidence in all_evidence if evidence[1] in few_partitions}
+        )
+        == 50
     )
     assert partitions_of_log(frozenset(), ()) == 0
     assert partitions_of_log(frozenset({4}), ()) == 5

@@ -224,7 +224,7 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
 
 
 @pytest.mark.parametrize(
-    ("coordinators", "age_ms", "listed"),
+    ("coordinators", "age_ms", "is_listed"),
     [
         (NOBODY, 15 * MINUTE + 1, True),
         (NOBODY, 15 * MINUTE, False),
@@ -237,9 +237,9 @@ def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon()
     ],
 )
 def test_kafkas_tool_lists_what_is_old_and_not_in_the_description(
-    coordinators: Coordinators, age_ms: int, *, listed: bool
+    coordinators: Coordinators, age_ms: int, *, is_listed: bool
 ) -> None:
-    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is listed
+    assert listed_by_kafka(txn(age_ms=age_ms), HERE, coordinators, as_of_ms=NOW) is is_listed
 
 
 def test_a_transaction_is_late_five_minutes_after_its_timeout() -> None:

@@ -83,12 +83,12 @@ def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
 @given(acts(), st.integers(0, 29))
 def test_a_snapshot_stands_for_everything_below_it(history: list[Act], snapshot_index: int) -> None:
     segment_bytes = segment_of(history)
-    below, rest_of_log = (
+    log_below, rest_of_log = (
         [*cut_log(segment_bytes, {snapshot_index}), b""][:2]
         if snapshot_index
         else (b"", segment_bytes)
     )
-    seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(below).values()}
+    seeds = {event.producer_id: entry_of(event) for event in open_by_one_walk(log_below).values()}
     open_txns = open_transactions_after(seeds, [fragments_of_piece(rest_of_log)])
     expected = open_by_one_walk(segment_bytes)
     assert open_txns.keys() == expected.keys()
@@ -129,7 +129,7 @@ def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() 
 
 def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another() -> None:
     seed = Fragment(producer_id=7, first_offset=-1, coordinator_epoch=3)
-    opened = Fragment(
+    open_fragment = Fragment(
         producer_id=7,
         first_offset=10,
         open_offset=10,
@@ -137,7 +137,7 @@ def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another
         open_last_timestamp_ms=6,
         open_epoch=0,
     )
-    open_txns = merge_fragments([opened, seed])
+    open_txns = merge_fragments([open_fragment, seed])
     assert open_txns is not None
     assert open_txns.coordinator_epoch == 3
 

@@ -74,7 +74,7 @@ OLD = old_message(0, offset=1) + old_message(1, offset=2)
 
 
 @pytest.mark.parametrize(
-    ("old_messages", "following", "gaps"),
+    ("old_messages", "next_offset", "gaps"),
     [
         ([plain(), OLD], 3, []),
         ([plain(), OLD], 5, [(3, 5)]),
@@ -85,12 +85,12 @@ OLD = old_message(0, offset=1) + old_message(1, offset=2)
     ids=["whole", "old end", "all old", "old middle", "gap behind old messages"],
 )
 def test_gaps_behind_messages_of_old_formats(
-    tmp_path: Path, old_messages: list[bytes], following: int, gaps: list[tuple[int, int]]
+    tmp_path: Path, old_messages: list[bytes], next_offset: int, gaps: list[tuple[int, int]]
 ) -> None:
     folder = broker_dir(tmp_path) / "orders-0"
     segment(folder, [])
     (folder / f"{0:020}.log").write_bytes(b"".join(old_messages))
-    segment(folder, [plain()], base_offset=following)
+    segment(folder, [plain()], base_offset=next_offset)
     (replica,) = replicas_in([tmp_path])
     notes = [
         segment for _, segment in walk_segments(segments_of(replica)) if isinstance(segment, Note)
@@ -161,17 +161,17 @@ def test_one_flipped_bit_is_told_alike(tmp_path: Path, step: int, *, is_clean: b
     next section begins.
     """
     paths = in_many_segments(tmp_path, is_clean=is_clean)
-    alike = rereads = 0
+    alike_count = rereads = 0
     for path in paths[:1] + paths[-2:]:
         file_bytes = path.read_bytes()
         for position in range(0, len(file_bytes), step):
             overwrite(path, position, bytes([file_bytes[position] ^ 1 << position % 8]))
             whole_contents, apart_contents, twice = both(tmp_path)
             assert whole_contents == apart_contents, (path, position)
-            alike += not twice
+            alike_count += not twice
             rereads += bool(twice)
         path.write_bytes(file_bytes)
-    assert alike
+    assert alike_count
     assert rereads
 
 
@@ -624,11 +624,11 @@ def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> No
 def test_missing_segments_leave_gaps(log_dir: Path) -> None:
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == ()
     missing = logs_in(log_dir)[-2]
-    following = int(logs_in(log_dir)[-1].stem)
+    next_offset = int(logs_in(log_dir)[-1].stem)
     missing.unlink()
-    gap = Gap(first_offset=int(missing.stem), next_offset=following)
+    gap = Gap(first_offset=int(missing.stem), next_offset=next_offset)
     assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == (gap,)
-    assert gaps_behind(state_in(log_dir), NOTHING_READ, following) == ()
+    assert gaps_behind(state_in(log_dir), NOTHING_READ, next_offset) == ()
 
 
 def test_what_was_read_is_not_looked_up_again(log_dir: Path) -> None:

@@ -297,7 +297,7 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         for broker in (1, 2)
         for _ in range(3)
     ]
-    ended_row, repeated, opened = rows[:3]
+    ended_row, repeated, open_row = rows[:3]
     assert (ended_row["first_offset"], ended_row["last_offset"], ended_row["records"]) == (0, 1, 2)
     assert (ended_row["marker_offset"], ended_row["committed"], ended_row["coordinator_epoch"]) == (
         3,
@@ -311,8 +311,12 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         4,
     )
     assert repeated["producer_epoch"] == repeated["marker_epoch"] == 0
-    assert (opened["first_offset"], opened["last_offset"], opened["marker_offset"]) == (5, 6, None)
-    assert opened["committed"] is None
+    assert (open_row["first_offset"], open_row["last_offset"], open_row["marker_offset"]) == (
+        5,
+        6,
+        None,
+    )
+    assert open_row["committed"] is None
 
 
 def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = Fals
 
 def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth: str) -> None:
     """Stream until the process is killed."""
-    reached = iter(range(1, int(nth) + 1))
+    numbers = iter(range(1, int(nth) + 1))
 
     def stand_still(batch: Path) -> None:
-        if next(reached) == int(nth):
+        if next(numbers) == int(nth):
             if point == "half":  # as if Spark had ended while it committed
                 (batch / DONE_NAME).unlink()
                 min(batch.glob("part-*")).unlink()

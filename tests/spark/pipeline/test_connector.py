@@ -82,7 +82,7 @@ async def _fill_topics(admin: Admin) -> int:
             headers=[HEADER] if record_value == "a0" else (),
         )
 
-    plain = Producer(cluster)
+    plain_producer = Producer(cluster)
     async with Producer(cluster, transactional_id="reads") as producer:
         await producer.init_transactions()
         for record_values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
@@ -95,10 +95,10 @@ async def _fill_topics(admin: Admin) -> int:
     await holder.init_transactions()
     holder.begin()
     await send(holder, 0, "d0")
-    await send(plain, 0, "e0")
+    await send(plain_producer, 0, "e0")
     for record_value in ("p0", "p1"):
-        await send(plain, 1, record_value)
-    await plain.close()
+        await send(plain_producer, 1, record_value)
+    await plain_producer.close()
     return base_ms
 
 

@@ -95,11 +95,11 @@ def test_a_life_has_all_transactions_that_ended(
         for event in timeline.events
         if event.event == "first"
     }
-    opened = {
+    open_offsets = {
         (violation.topic, violation.partition, violation.first_offset)
         for violation in timeline.open
     }
-    assert firsts == {(*span.place, span.first_offset) for _, span in spans} | opened
+    assert firsts == {(*span.place, span.first_offset) for _, span in spans} | open_offsets
     decisions = [event for event in timeline.events if event.source == "coordinator"]
     for committed in (True, False):
         decided = sum(event.committed is committed for event in decisions)

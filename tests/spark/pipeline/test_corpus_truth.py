@@ -136,9 +136,9 @@ def test_replicas_end_where_a_starting_broker_ends_them(
         end = row.segment_base_offset if row.last_offset is None else row.last_offset + 1
         key = (row.broker, partition_of(row))
         ends[key] = max(ends.get(key, 0), end)
-    loaded = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
-    assert len(loaded) > 100
-    assert {key: ends[key] for key in loaded} == loaded
+    loaded_ends = {(truth.broker, truth.place): truth.end for truth in stage.loaded}
+    assert len(loaded_ends) > 100
+    assert {key: ends[key] for key in loaded_ends} == loaded_ends
 
 
 @at_every_stage

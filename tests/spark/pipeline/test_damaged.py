@@ -159,8 +159,8 @@ def test_no_command_follows_from_broken_evidence(
         assert bool(finding.evidence.reasons) is (finding.evidence.status is not Status.SOUND)
     answer = ANSWERS.get(name)
     if answer is not None and answer.starts and name not in OTHERWISE:
-        listed = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}
-        assert listed == set(answer.hanging)
+        listed_rows = {row_of(finding) for finding in report.findings if finding.listed_by_kafka}
+        assert listed_rows == set(answer.hanging)
 
 
 OTHERWISE: Final = {
@@ -428,15 +428,15 @@ def test_one_flipped_bit_gives_few_lines(kept_stages: Path, tmp_path: Path) -> N
     expected = len(found_in(log_dir))
     path = files.logs(log_dir / QUIET)[1]
     file_bytes = path.read_bytes()
-    silent = []
+    silent_positions = []
     for position in range(0, len(file_bytes), 6):
         files.flip(path, position)
         added_count = len(found_in(log_dir)) - expected
         assert added_count <= LINES_MAX, position
         if not added_count:
-            silent.append(position)
+            silent_positions.append(position)
         path.write_bytes(file_bytes)
-    assert silent == []
+    assert silent_positions == []
 
 
 def test_the_command_needs_no_spark_for_what_is_little(

@@ -159,8 +159,8 @@ class Dumps:
         key = (suffixes, topic, options)
         if key not in self._read:
             files = _files(self._log_dirs, suffixes, topic)
-            sound = (path for path in files if not _fails_the_tool(path))
-            self._read[key] = dump_log(sound, *options)
+            sound_files = (path for path in files if not _fails_the_tool(path))
+            self._read[key] = dump_log(sound_files, *options)
         return self._read[key]
 
 

@@ -174,11 +174,11 @@ def test_after_a_stop_in_order_no_segment_is_read(corpus: Corpus) -> None:
 
 def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: Corpus) -> None:
     source = report_on(corpus, "killed").source
-    everything = report_on(corpus, "killed", use_snapshots=False).source
+    whole_source = report_on(corpus, "killed", use_snapshots=False).source
     # A replica without a sound snapshot is read from its recovery point on, so all may be read; but
     # not all of each.
-    assert 0 < source.scanned <= everything.scanned
-    assert 0 < source.scanned_bytes < everything.scanned_bytes
+    assert 0 < source.scanned <= whole_source.scanned
+    assert 0 < source.scanned_bytes < whole_source.scanned_bytes
 
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:

@@ -128,8 +128,10 @@ def kill_behind(folder: Path, *arguments: str) -> None:
         session = ["--session", str(process.pid)]
         subprocess.run(["pkill", "-KILL", *session], check=False)
         process.wait()
-        alive = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
-        wait_until(lambda: subprocess.run(alive, check=False, stdout=DEVNULL).returncode != 0)
+        pgrep_command = ["pgrep", "--runstates", "D,R,S,T", *session]  # nobody may bury the JVM
+        wait_until(
+            lambda: subprocess.run(pgrep_command, check=False, stdout=DEVNULL).returncode != 0
+        )
 
 
 def numbers_in(folder: Path) -> set[int]:

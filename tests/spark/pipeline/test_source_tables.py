@@ -161,11 +161,11 @@ def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -
 
 def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path) -> None:
     batches = read(spark, logs, "batches", taskBytes="1")
-    everything = batches.rdd.getNumPartitions()
+    partition_count = batches.rdd.getNumPartitions()
     chosen = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
     first_rows = read(spark, logs / "broker-1", "batches", **chosen)
     segments = tuple(busy_log().log.local.segments)
-    assert first_rows.rdd.getNumPartitions() == len(segments) < everything
+    assert first_rows.rdd.getNumPartitions() == len(segments) < partition_count
     assert first_rows.count() == 60
     offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
     late_rows = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
@@ -201,9 +201,9 @@ def test_a_table_of_the_catalog_has_its_options_and_comments(
     try:
         comments = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
         assert comments["offset"] == "Of the record."
-        everything = spark.table("kept")
+        whole_table = spark.table("kept")
         count = len(table(logs / "broker-1", "records", options={"topics": "orders"}))
-        assert everything.count() == count
+        assert whole_table.count() == count
         offsets_option = 'startingOffsets \'{"orders": {"0": 145}}\''
         (row,) = spark.sql(
             f"select min(offset), min(timestamp) from kept with ({offsets_option})"

@@ -206,9 +206,13 @@ def test_what_is_submitted_writes_delta_and_reads_it_again(page_folder: Path, py
     assert output.returncode == 0, output.stderr
     assert "same columns: True\nsame rows: True\n" in output.stdout
     (log,) = (page_folder / "findings" / "_delta_log").glob("*1.json")
-    added = [json.loads(line) for line in log.read_text().splitlines()]
+    log_actions = [json.loads(line) for line in log.read_text().splitlines()]
     assert (
-        sum(json.loads(action["add"]["stats"])["numRecords"] for action in added if "add" in action)
+        sum(
+            json.loads(action["add"]["stats"])["numRecords"]
+            for action in log_actions
+            if "add" in action
+        )
         == 2
     )
 

@@ -96,8 +96,12 @@ def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> No
         ("last", 4, None, [1]),
         ("marker", 6, False, [1]),
     ]
-    (opened,) = timeline["open"]
-    assert (opened["topic"], opened["first_offset"], opened["state"]) == (
+    (open_transaction,) = timeline["open"]
+    assert (
+        open_transaction["topic"],
+        open_transaction["first_offset"],
+        open_transaction["state"],
+    ) == (
         "payments",
         0,
         "CompleteAbort",

@@ -171,16 +171,19 @@ def test_transactions_have_the_outcomes_that_coordinators_reached(
     views: SparkSession, events: list[tuple[str, Event]]
 ) -> None:
     ends = {"CompleteCommit": "committed", "CompleteAbort": "aborted"}
-    reached = Counter(
+    outcome_counts = Counter(
         (run, event["tx"].split("/")[0], ends[event["d"]["state"]])
         for run, event in events
         if event["k"] == "txn.complete" and event["d"]["state"] in ends
     )
     query = "SELECT run, transactional_id, outcome, count(*) FROM trace_transactions GROUP BY ALL"
-    assert count_rows(views, query) == reached
+    assert count_rows(views, query) == outcome_counts
     for transaction_version in LEVELS:
         of_shop = [
-            sum(reached[f"level-{transaction_version}", shop, outcome] for outcome in ends.values())
+            sum(
+                outcome_counts[f"level-{transaction_version}", shop, outcome]
+                for outcome in ends.values()
+            )
             for shop in APPLICATIONS
         ]
         assert of_shop == [TRANSACTIONS] * len(APPLICATIONS)
@@ -216,11 +219,13 @@ def test_last_stable_offsets_lag_as_their_events_say(
     for run, event in events:
         if event["k"] in ("log.hw", "log.lso"):
             partition = (run, event["d"]["tp"])
-            high, stable = marks.get(partition, (0, 0))
+            high_watermark, stable = marks.get(partition, (0, 0))
             to = event["d"]["to"]
-            high, stable = (to, stable) if event["k"] == "log.hw" else (high, to)
-            marks[partition] = (high, stable)
-            worst[partition] = max(worst[partition], high - stable)
+            high_watermark, stable = (
+                (to, stable) if event["k"] == "log.hw" else (high_watermark, to)
+            )
+            marks[partition] = (high_watermark, stable)
+            worst[partition] = max(worst[partition], high_watermark - stable)
     rows = lso_lag_by_partition(views).toLocalIterator()
     lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in rows}
     assert {partition: lag for partition, lag in lags.items() if "__" not in partition[1]} == {

@@ -41,8 +41,10 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
     try:
         frame = spark.read.format("kafka_log").options(table="records", topics="orders")
         assert spark.table("shot").count() == frame.load(str(growing.path)).count() > 0
-        described = {row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()}
-        assert described["topic"] == "Of the replica."
+        comment_by_column = {
+            row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()
+        }
+        assert comment_by_column["topic"] == "Of the replica."
     finally:
         spark.sql("DROP VIEW shot")
 

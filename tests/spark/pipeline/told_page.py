@@ -78,10 +78,12 @@ class Desk:
 
     def times(self) -> str:
         """A table of the noted times, with the machine's cores and load."""
-        wide = max(len(title) for title, *_ in self._times)
-        rows = "".join(f"{title:{wide}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times)
+        title_width = max(len(title) for title, *_ in self._times)
+        rows = "".join(
+            f"{title:{title_width}}  {s:7.1f}  {cpu:6.1f}\n" for title, s, cpu in self._times
+        )
         cores = f"{os.cpu_count()} cores, load {self._load:.1f} before"
-        return f"{'':{wide}}  seconds  CPU, s\n{rows}{cores}\n"
+        return f"{'':{title_width}}  seconds  CPU, s\n{rows}{cores}\n"
 
 
 def _cpu_s() -> float:

@@ -85,12 +85,12 @@ def test_numbers_are_read_as_signed_and_big_endian(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_bytes", "following"),
+    ("log_bytes", "next_position"),
     [(b"\x00\x05", 1), (b"\x80\x01\x05", 2), (b"\x80\x80", 2), (b"", 0)],
     ids=["one byte", "two bytes", "no end", "nothing"],
 )
-def test_a_varint_is_passed_over_up_to_the_end(log_bytes: bytes, following: int) -> None:
-    assert kernel.skip_varint(array(log_bytes), 0, len(log_bytes)) == following
+def test_a_varint_is_passed_over_up_to_the_end(log_bytes: bytes, next_position: int) -> None:
+    assert kernel.skip_varint(array(log_bytes), 0, len(log_bytes)) == next_position
 
 
 def with_bytes(position: int, log_bytes: bytes) -> bytes:
@@ -116,9 +116,9 @@ def with_bytes(position: int, log_bytes: bytes) -> bytes:
     ],
 )
 def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, stop_reason: int) -> None:
-    sound = segment_of([act()])
-    rows, position, reason = scan(sound + damaged + sound)
-    assert (len(rows), position, reason) == (1, len(sound), stop_reason)
+    sound_bytes = segment_of([act()])
+    rows, position, reason = scan(sound_bytes + damaged + sound_bytes)
+    assert (len(rows), position, reason) == (1, len(sound_bytes), stop_reason)
 
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:

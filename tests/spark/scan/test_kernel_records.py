@@ -77,8 +77,8 @@ def piece(buffer: Bytes, value_at: int, size: int) -> bytes | None:
 
 
 def draw_records(chance: Any) -> bytes:
-    def draw_bytes(most: int) -> bytes | None:
-        return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(most))
+    def draw_bytes(size_limit: int) -> bytes | None:
+        return None if chance.random() < 0.2 else chance.randbytes(chance.randrange(size_limit))
 
     records = [
         Record(

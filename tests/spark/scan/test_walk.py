@@ -226,15 +226,15 @@ def test_all_walks_stop_at_the_same_damage(
     ids=["header", "batch", "zeros", "format"],
 )
 def test_damage_is_told_with_its_place_and_reason(tail: bytes, kind: str, reason: str) -> None:
-    sound = segment_of([act(), act("commit")])
+    sound_bytes = segment_of([act(), act("commit")])
 
     def check(path: Path) -> None:
         damage = damage_of(path, limits=ScanLimits(piece_bytes=256))
         assert damage is not None
-        assert (damage.position, damage.size, damage.kind) == (len(sound), len(tail), kind)
+        assert (damage.position, damage.size, damage.kind) == (len(sound_bytes), len(tail), kind)
         assert reason in damage.reason
 
-    on_file(sound + tail, check)
+    on_file(sound_bytes + tail, check)
 
 
 def test_a_batch_may_be_larger_than_a_piece() -> None:
@@ -383,8 +383,8 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         torn = damage_of(path)
         damage_positions = [*wrong_positions[:1], *([] if torn is None else [torn.position])]
         assert (damages.damage and damages.damage.position) == min(damage_positions, default=None)
-        sound = len(record_data) if damages.damage is None else damages.damage.position
-        for until, is_cut in ((sound, True), (len(record_data), False)):
+        sound_size = len(record_data) if damages.damage is None else damages.damage.position
+        for until, is_cut in ((sound_size, True), (len(record_data), False)):
             walked = list(fragment_rows(path, end_position=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
             examiner.examine(path, end_position=len(record_data), base_offset=0)
@@ -404,8 +404,8 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     damages = examiner.examine(path, end_position=file_size, base_offset=0)
     assert (damages.damage is None) == is_sound
     assert damages.damaged_offset == (3 if is_sound else 1)
-    opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
-    assert (1 in opened.tolist()) == is_sound
+    open_offsets = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
+    assert (1 in open_offsets.tolist()) == is_sound
 
 
 def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_every_rule_has_its_damage() -> None:
     rule_names = {
         rule_name for _, expected in DAMAGES.values() for rule_name in expected.split(", ")
     }
-    elsewhere = {
+    rules_elsewhere = {
         Invariant.COORDINATOR_EPOCH,  # test_producer_rules
         Invariant.IDLE_MARKER,
         Invariant.UNREADABLE_MARKER,  # test_segment_walk
@@ -226,7 +226,7 @@ def test_every_rule_has_its_damage() -> None:
     }
     assert {text.split()[0] for text in rule_names} == {
         rule.value for rule in Invariant
-    } - elsewhere
+    } - rules_elsewhere
 
 
 def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:

@@ -144,8 +144,8 @@ def test_where_the_past_is_not_known_a_first_marker_may_end_something(tmp_path: 
 
 def test_an_abort_knows_since_when_others_are_open(tmp_path: Path) -> None:
     producers = ProducerStates(facts(tmp_path))
-    opened = [data(0, 0, pid=1), data(1, 0, pid=2)]
-    findings_of(producers, [*opened, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
+    open_batches = [data(0, 0, pid=1), data(1, 0, pid=2)]
+    findings_of(producers, [*open_batches, marker(2, ABORT, pid=1), marker(3, ABORT, pid=2)])
     findings_of(producers, [marker(4, ABORT, pid=3)])
     assert producers.aborted == [
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=1),
@@ -313,7 +313,7 @@ def test_an_index_has_what_was_aborted(
     assert [violation.rule for violation in violations] == rules
 
 
-def entry(producer_id: int = 7, *, opened: int = -1, at_ms: int = 50) -> SnapshotEntry:
+def entry(producer_id: int = 7, *, open_offset: int = -1, at_ms: int = 50) -> SnapshotEntry:
     return SnapshotEntry(
         producer_id=producer_id,
         producer_epoch=1,
@@ -322,7 +322,7 @@ def entry(producer_id: int = 7, *, opened: int = -1, at_ms: int = 50) -> Snapsho
         offset_delta=1,
         timestamp=at_ms,
         coordinator_epoch=0,
-        txn_first_offset=opened,
+        txn_first_offset=open_offset,
     )
 
 
@@ -343,13 +343,13 @@ NONE = "producer 7: no such producer"
     ("entries", "expected", "judged_from", "expected_findings"),
     [
         ([entry()], [entry()], 0, []),
-        ([entry(opened=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
-        ([entry(opened=3)], [entry()], 21, []),
+        ([entry(open_offset=3)], [entry()], 0, ["producer 7: txn_first_offset 3"]),
+        ([entry(open_offset=3)], [entry()], 21, []),
         # A producer that is missing may have expired, unless its transaction is open.
         ([], [entry(at_ms=0)], 0, []),
         ([], [entry(at_ms=1)], 0, [NONE]),
         ([], [entry(at_ms=DAY_MS + 1)], 0, []),  # the file was copied without its time
-        ([], [entry(at_ms=0, opened=3)], 0, [NONE]),
+        ([], [entry(at_ms=0, open_offset=3)], 0, [NONE]),
         # What only the snapshot knows was deleted.
         ([entry()], [], 21, []),
         ([entry()], [], 20, ["producer 7 with a batch at offset 20"]),

@@ -101,10 +101,12 @@ def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path:
     worker.__dict__["_store"] = store
     worker.fill([local_folder])
     assert store.listings == 0
-    elsewhere = Mirror(StoreSettings(root=str(tmp_path), listed_ms=planned.settings.listed_ms + 1))
-    elsewhere.__dict__["_store"] = store
+    other_mirror = Mirror(
+        StoreSettings(root=str(tmp_path), listed_ms=planned.settings.listed_ms + 1)
+    )
+    other_mirror.__dict__["_store"] = store
     for _ in range(2):
-        elsewhere.fill([local_folder])
+        other_mirror.fill([local_folder])
     assert store.listings == 1
     assert (local_folder / "a-0").stat().st_size == 9
 

@@ -190,10 +190,10 @@ def files(count: int, size: int = 1_000) -> list[FileStatus]:
     ]
 
 
-def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
+def read(object_file: ObjectFile, position: int = 0, count: int = 9) -> bytes:
     buffer = bytearray(count)
-    filled = opened.read_into(memoryview(buffer), position)
-    opened.close()
+    filled = object_file.read_into(memoryview(buffer), position)
+    object_file.close()
     return bytes(buffer[:filled])
 
 
@@ -234,16 +234,16 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
     monkeypatch.setattr("txnsim_spark.stores._native.SMALL_FILE_BYTES", 100)
     store = Counting()
     (file,) = files(1, size=250)
-    opened = store.open(file, is_sequential=True)
+    object_file = store.open(file, is_sequential=True)
     data = bytearray()
-    while part := read_on(opened, len(data)):
+    while part := read_on(object_file, len(data)):
         data += part
     assert bytes(data) == bytes(index % 251 for index in range(250))
     assert store.asked[file.uri] == 3
     assert read(store.open(file, is_sequential=False), 240, 20) == bytes(range(240, 250))
 
 
-def read_on(opened: ObjectFile, position: int) -> bytes:
+def read_on(object_file: ObjectFile, position: int) -> bytes:
     """What comes next."""
     buffer = bytearray(64)
-    return bytes(buffer[: opened.read_into(memoryview(buffer), position)])
+    return bytes(buffer[: object_file.read_into(memoryview(buffer), position)])

@@ -17,19 +17,19 @@ GHOST = OldestOpenTxn(
 
 
 def lag(
-    *holders: OldestOpenTxn, stable: int = 3, high: int = 5, partition: int = 0
+    *holders: OldestOpenTxn, stable: int = 3, high_watermark: int = 5, partition: int = 0
 ) -> PartitionLag:
     return PartitionLag(
         topic="t",
         partition=partition,
         last_stable_offset=stable,
-        high_watermark=high,
+        high_watermark=high_watermark,
         held_by=holders,
     )
 
 
-def probe(standing: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
-    return compare_probe(standing, rows, probed_at_ms=at_ms, program=PROGRAM)
+def probe(standing_alerts: tuple[Alert, ...], *rows: PartitionLag, at_ms: int) -> AlertChanges:
+    return compare_probe(standing_alerts, rows, probed_at_ms=at_ms, program=PROGRAM)
 
 
 def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
@@ -37,11 +37,13 @@ def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
     (raised,) = first_probe.events
     assert (raised.event, raised.lag, raised.since_ms) == (AlertEvent.RAISED, 2, 1_000)
     assert raised.command == "txnsim txns repair --topic t --partition 0 --yes"
-    second_probe = probe(first_probe.standing_alerts, lag(GHOST, high=9), at_ms=2_000)
+    second_probe = probe(first_probe.standing_alerts, lag(GHOST, high_watermark=9), at_ms=2_000)
     assert second_probe.events == ()
     (stands,) = second_probe.standing_alerts
     assert (stands.lag, stands.at_ms, stands.since_ms) == (6, 2_000, 1_000)
-    third_probe = probe(second_probe.standing_alerts, lag(stable=10, high=10), at_ms=3_000)
+    third_probe = probe(
+        second_probe.standing_alerts, lag(stable=10, high_watermark=10), at_ms=3_000
+    )
     (end_event,) = third_probe.events
     assert (end_event.event, end_event.id, end_event.lag) == (AlertEvent.ENDED, raised.id, 0)
     assert (end_event.at_ms, end_event.since_ms) == (3_000, 1_000)
@@ -49,26 +51,30 @@ def test_an_alert_is_told_when_it_begins_and_when_it_is_over() -> None:
 
 
 def test_who_could_not_be_asked_keeps_its_alert() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
+    standing_alerts = probe((), lag(GHOST), at_ms=1).standing_alerts
     for row in (
         PartitionLag(error="nobody answers"),
         PartitionLag(topic="t", partition=0, error="no leader"),
         msgspec.structs.replace(lag(), error="its coordinator did not answer"),
         lag(partition=1),
     ):
-        assert probe(standing, row, at_ms=2) == AlertChanges(events=(), standing_alerts=standing)
+        assert probe(standing_alerts, row, at_ms=2) == AlertChanges(
+            events=(), standing_alerts=standing_alerts
+        )
 
 
 def test_only_what_hangs_raises_one() -> None:
-    alive = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
+    alive_transaction = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.ALIVE)
     decided = msgspec.structs.replace(GHOST, verdict=OpenTxnStatus.DECIDED)
-    assert probe((), lag(alive, decided), at_ms=1) == AlertChanges(events=(), standing_alerts=())
+    assert probe((), lag(alive_transaction, decided), at_ms=1) == AlertChanges(
+        events=(), standing_alerts=()
+    )
 
 
 def test_one_ends_as_the_next_begins() -> None:
-    standing = probe((), lag(GHOST), at_ms=1).standing_alerts
+    standing_alerts = probe((), lag(GHOST), at_ms=1).standing_alerts
     other_transaction = msgspec.structs.replace(GHOST, start_offset=8, transactional_id="app")
-    outcome = probe(standing, lag(other_transaction, stable=8, high=9), at_ms=2)
+    outcome = probe(standing_alerts, lag(other_transaction, stable=8, high_watermark=9), at_ms=2)
     assert [event.event for event in outcome.events] == [AlertEvent.ENDED, AlertEvent.RAISED]
     assert [alert.start_offset for alert in outcome.standing_alerts] == [8]
 

@@ -237,15 +237,15 @@ def test_values_are_those_of_pyarrow(data: st.DataObject) -> None:
 def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -> None:
     # As the walk has them: every second number of a larger table.
     table = np.array([[number, 0] for number, _ in rows], dtype=np.int64).reshape(-1, 2)
-    absent = np.array([flag for _, flag in rows], dtype=np.bool_)
+    null_mask = np.array([flag for _, flag in rows], dtype=np.bool_)
     for arrow_type in (pa.int32(), pa.int64()):
         expected = pa.array(
-            table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=absent
+            table[:, 0].astype(arrow_type.to_pandas_dtype()), arrow_type, mask=null_mask
         )
-        assert arrays.number_array(table[:, 0], arrow_type, absent=absent).equals(expected)
-    assert arrays.boolean_array(absent, pa.bool_()).equals(pa.array(absent))
-    assert arrays.boolean_array(~absent, pa.bool_(), absent=absent).equals(
-        pa.array(~absent, mask=absent)
+        assert arrays.number_array(table[:, 0], arrow_type, absent=null_mask).equals(expected)
+    assert arrays.boolean_array(null_mask, pa.bool_()).equals(pa.array(null_mask))
+    assert arrays.boolean_array(~null_mask, pa.bool_(), absent=null_mask).equals(
+        pa.array(~null_mask, mask=null_mask)
     )
 
 
@@ -467,7 +467,7 @@ COORDINATORS = {*DECODED_TABLES} - {"records"}
 @pytest.mark.parametrize("table", [name for name in OFFSET_COLUMNS if name not in COORDINATORS])
 def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
     first_column, last_column = OFFSET_COLUMNS[table]
-    everything = rows(logs, table)
+    all_rows = rows(logs, table)
     bounded_rows = rows(
         logs,
         table,
@@ -476,23 +476,23 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     )
     expected = [
         row
-        for row in everything
+        for row in all_rows
         if (row["topic"] == "orders" and row[last_column] >= 31 and row[first_column] < 90)
         or (row["topic"] == "payments" and row[first_column] < 12)
     ]
     assert bounded_rows == expected
     assert any(map(rows_of_topic("orders"), bounded_rows))
-    assert len(bounded_rows) < len(everything)
+    assert len(bounded_rows) < len(all_rows)
 
 
 @pytest.mark.parametrize("table", [name for name in TIME_COLUMNS if name not in COORDINATORS])
 def test_times_bound_all_partitions(logs: Path, table: str) -> None:
     column = TIME_COLUMNS[table]
-    everything = rows(logs, table)
-    times = sorted(row[column] for row in everything)
-    low, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
-    bounded_rows = rows(logs, table, startTimestamp=str(low), endTimestamp=str(end))
-    assert bounded_rows == [row for row in everything if low <= row[column] < end]
+    all_rows = rows(logs, table)
+    times = sorted(row[column] for row in all_rows)
+    start_time, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
+    bounded_rows = rows(logs, table, startTimestamp=str(start_time), endTimestamp=str(end))
+    assert bounded_rows == [row for row in all_rows if start_time <= row[column] < end]
     assert bounded_rows
 
 
@@ -510,13 +510,13 @@ def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
         tasks: Any = source.reader(schema_of("batches")).partitions()
         return sum(len(task.content[0].segments) for task in tasks)
 
-    everything = segments()
+    segment_count = segments()
     late_segments = segments(startTimestamp=str(NOW + 39_000))
     assert (
         late_segments
         == segments(startingOffsets=json.dumps({"payments": {"1": 119}}))
         == 1
-        < everything
+        < segment_count
     )
     assert segments(endingOffsets=json.dumps({"payments": {"1": 1}})) == 1
 

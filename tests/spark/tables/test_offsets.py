@@ -190,9 +190,9 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
         ),
     )  # fmt: skip
     epoch = EpochStored(group_id="g", group_epoch=6, metadata_hash=1)
-    stored, newer_row = rows_of(tmp_path, offsets_log_bytes(classic), offsets_log_bytes(epoch))
-    assert (stored["kind"], stored["group_id"]) == ("group_metadata", "g")
-    detail = json.loads(stored["detail"])
+    stored_row, newer_row = rows_of(tmp_path, offsets_log_bytes(classic), offsets_log_bytes(epoch))
+    assert (stored_row["kind"], stored_row["group_id"]) == ("group_metadata", "g")
+    detail = json.loads(stored_row["detail"])
     assert detail["generation"] == 3
     assert detail["members"][0]["subscription"] == "AAE="
     assert newer_row["kind"] == "consumer_group_metadata"

@@ -442,7 +442,7 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
 ) -> None:
     monkeypatch.setattr(records, "BYTES_MAX", 40)  # several groups
     codecs = [ZSTD, NONE, GZIP, ZSTD, NONE, SNAPPY]
-    stored = [
+    stored_batches = [
         build_batch(
             [Record(value=b"%d-%d" % (codec_number, index) * 9) for index in range(2)],
             timestamp_ms=NOW,
@@ -450,9 +450,12 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
         )
         for codec_number, codec in enumerate(codecs)
     ]
-    damaged = bytearray(stored[3])
+    damaged = bytearray(stored_batches[3])
     damaged[61:65] = b"none"
-    segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
+    segment(
+        broker_dir(tmp_path) / "orders-0",
+        [*stored_batches[:3], bytes(damaged), *stored_batches[4:]],
+    )
     sound_numbers = [sound_number for sound_number in range(6) if sound_number != 3]
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
         table(tmp_path, "records")

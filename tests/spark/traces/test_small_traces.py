@@ -24,17 +24,17 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
     (tmp_path / "odd.jsonl").write_text(odd_lives())
-    with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed:
-        packed.write(brief_lives())
+    with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed_file:
+        packed_file.write(brief_lives())
     (tmp_path / "stream.sse").write_text(STREAM)
     (tmp_path / ".hidden").write_text("nothing of a trace")
     return tmp_path
 
 
 def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = small_files([str(odd)])
-    assert everything is not None
-    assert [path.name for path in everything] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
+    all_files = small_files([str(odd)])
+    assert all_files is not None
+    assert [path.name for path in all_files] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
     assert small_files([f"{odd}/*.jsonl"]) == (odd / "odd.jsonl",)
     assert small_files([f"file://{odd}/odd.jsonl"]) == (odd / "odd.jsonl",)
     monkeypatch.chdir(odd)
@@ -101,12 +101,12 @@ def test_a_file_is_measured_up_to_where_it_ended_then(
 def test_what_can_t_be_unpacked_is_no_trace(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packed = gzip.compress(brief_lives().encode())
-    middle = len(packed) // 2
+    packed_lines = gzip.compress(brief_lives().encode())
+    middle = len(packed_lines) // 2
     damaged = {
-        "cut off": packed[:-12],
+        "cut off": packed_lines[:-12],
         "noise": bytes(range(1, 200)),
-        "changed": packed[:middle] + bytes(20) + packed[middle + 20 :],
+        "changed": packed_lines[:middle] + bytes(20) + packed_lines[middle + 20 :],
     }[damage]
     file = tmp_path / "damaged.jsonl.gz"
     file.write_bytes(damaged)

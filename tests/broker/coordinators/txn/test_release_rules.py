@@ -139,7 +139,7 @@ async def test_the_next_identity_of_a_kept_transaction_is_loaded_or_not(*, keeps
         for name, record in (("plain", plain_record), ("kept", kept_record))
     ]
     coordinator_bench = CoordinatorBench(
-        loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
+        is_loaded=False, rules=Rules(prepared_transactions_are_kept=keeps)
     )
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), log)
     assert {

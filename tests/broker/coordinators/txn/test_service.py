@@ -295,7 +295,7 @@ async def test_a_transaction_without_partitions_completes_by_itself() -> None:
 
 
 async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     nobody = TransactionalId("")
     assert (
         error_of(await coordinator_bench.init(timeout_ms=0))
@@ -357,7 +357,7 @@ async def test_verification_sees_what_is_committed() -> None:
 
 
 async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
     assert error_of(await coordinator_bench.service.init_producer_id(ask)) == 14
     assert await coordinator_bench.service.init_producer_id(ask) == identity(0, 0)
@@ -554,7 +554,7 @@ async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
 
 async def test_the_number_of_partitions_is_that_of_the_topic_if_there_is_one() -> None:
     assert CoordinatorBench().service.partitions == PARTITIONS
-    assert CoordinatorBench(partitions=7, loaded=False).service.partitions == 7
+    assert CoordinatorBench(partitions=7, is_loaded=False).service.partitions == 7
 
 
 async def test_a_load_shows_while_it_lasts() -> None:
@@ -686,7 +686,7 @@ async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timer
 
 
 async def test_the_snapshot_counts() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     coordinator_bench.answers_markers = False
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(0), ())
     session = await coordinator_bench.ready()
@@ -837,7 +837,7 @@ async def test_the_trace_tells_what_led_to_the_completion() -> None:
 
 
 async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     load_whole(
         coordinator_bench.service, HOME, CoordinatorEpoch(4), prepared_transactions(["a", "b", "c"])
     )
@@ -851,7 +851,7 @@ async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_requ
 
 
 async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False, trace=True)
+    coordinator_bench = CoordinatorBench(is_loaded=False, trace=True)
     coordinator_bench.answers_markers = False
     cause = coordinator_bench.tracer.emit("note", "cluster", data={"text": "a broker leads now"})
     coordinator_bench.tracer.caused_by(cause)

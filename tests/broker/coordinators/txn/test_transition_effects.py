@@ -273,7 +273,7 @@ def count_in(coordinator_bench: CoordinatorBench, state: TransactionState) -> in
 
 async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBench:
     """Markers of so many transactions are on their way in one request."""
-    coordinator_bench = CoordinatorBench(loaded=False, trace=trace)
+    coordinator_bench = CoordinatorBench(is_loaded=False, trace=trace)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, [f"id-{number}" for number in range(count)])
     await coordinator_bench.settle()
@@ -531,7 +531,7 @@ async def test_a_completion_that_waits_is_dropped_with_its_partition() -> None:
 
 
 async def test_completions_of_other_partitions_go_on_waiting() -> None:
-    coordinator_bench = CoordinatorBench(loaded=False)
+    coordinator_bench = CoordinatorBench(is_loaded=False)
     coordinator_bench.answers_markers = False
     load_prepared(coordinator_bench, ["a"])
     load_prepared(coordinator_bench, ["b"], partition=HOME + 1)

@@ -47,12 +47,12 @@ def false_fencing(lines: Lines) -> bool:
 
 def refused_producer(lines: Lines) -> bool:
     for label in labels(lines):
-        refused = [
+        refused_answers = [
             (index, answer)
             for index, answer in _until_the_end(lines, label)
             if answer.error in REFUSED and not isinstance(answer, Ended)
         ]
-        for index, answer in refused[:1]:
+        for index, answer in refused_answers[:1]:
             later_observations = [
                 observation
                 for number, observation in _in_the_name_of(lines, label)
@@ -111,15 +111,15 @@ def _is_young(
 def _took_part(lines: Lines, label: str, index: int) -> bool:
     """Whether an addition was acknowledged; where there is none, anything."""
     earlier_answers = [answer for number, answer in _answers(lines, label) if number < index]
-    added = [answer for answer in earlier_answers if isinstance(answer, Added)]
-    return any(answer.outcome is OK for answer in added or earlier_answers)
+    additions = [answer for answer in earlier_answers if isinstance(answer, Added)]
+    return any(answer.outcome is OK for answer in additions or earlier_answers)
 
 
 def _has_added(lines: Lines, label: str, answer: Answer) -> bool:
     """Whether a producer that adds partitions by itself has added this one, or the group."""
-    added = [addition for _, addition in every(lines, Added) if addition.transaction == label]
-    acknowledged = [addition for addition in added if addition.outcome is OK]
-    if not added or isinstance(answer, Added):
+    additions = [addition for _, addition in every(lines, Added) if addition.transaction == label]
+    acknowledged = [addition for addition in additions if addition.outcome is OK]
+    if not additions or isinstance(answer, Added):
         return True
     if isinstance(answer, Wrote):
         return any(answer.place in addition.partitions for addition in acknowledged)
@@ -302,7 +302,7 @@ def _identities_after(answer: Answer, may_have: set[tuple[int, int]]) -> set[tup
     if answer.next_producer_epoch is None:
         producer_id, epoch = max(identities_left)
         return identities_left | {(producer_id, epoch + 1)}
-    following = (
+    next_id = (
         max(identities_left)[0] if answer.next_producer_id is None else answer.next_producer_id
     )
-    return {(following, answer.next_producer_epoch)}
+    return {(next_id, answer.next_producer_epoch)}

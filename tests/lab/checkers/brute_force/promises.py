@@ -186,15 +186,17 @@ def _is_known(lines: Lines, topic_partition: TopicPartition, record_value: str |
 
 
 def out_of_order(lines: Lines) -> bool:
-    for low_at, low in every(lines, Wrote):
-        for high_at, high in every(lines, Wrote):
-            if not _is_after(high, low) or high.outcome is not OK:
+    for low_at, low_write in every(lines, Wrote):
+        for high_at, high_write in every(lines, Wrote):
+            if not _is_after(high_write, low_write) or high_write.outcome is not OK:
                 continue
-            if low.outcome is OK and NOT_TOLD < high.offset < low.offset:
+            if low_write.outcome is OK and NOT_TOLD < high_write.offset < low_write.offset:
                 return True
-            if low.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
+            if low_write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and high_at < low_at:
                 attempts = [
-                    attempt for _, attempt in every(lines, Wrote) if _is_attempt_of(attempt, low)
+                    attempt
+                    for _, attempt in every(lines, Wrote)
+                    if _is_attempt_of(attempt, low_write)
                 ]
                 if all(
                     attempt.outcome is FAILED and not _is_shown(lines, attempt)
@@ -204,10 +206,14 @@ def out_of_order(lines: Lines) -> bool:
     return False
 
 
-def _is_after(high: Wrote, low: Wrote) -> bool:
-    if high.sequence is None or low.sequence is None or not _are_of_one_session(high, low):
+def _is_after(high_write: Wrote, low_write: Wrote) -> bool:
+    if (
+        high_write.sequence is None
+        or low_write.sequence is None
+        or not _are_of_one_session(high_write, low_write)
+    ):
         return False
-    return 0 < (high.sequence - low.sequence) % SEQUENCES < SEQUENCES // 2
+    return 0 < (high_write.sequence - low_write.sequence) % SEQUENCES < SEQUENCES // 2
 
 
 def _is_attempt_of(attempt: Wrote, original: Wrote) -> bool:
@@ -277,7 +283,7 @@ def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
     polled = [read for _, read in reads(lines, topic_partition) if read.who in members]
     if not polled:
         return False
-    reached = max(_in_force(lines, group, topic_partition, sent_positions), default=NOT_TOLD)
+    reached_offset = max(_in_force(lines, group, topic_partition, sent_positions), default=NOT_TOLD)
     first_asked = min(read.asked for read in polled)
     begins = max(
         (
@@ -288,7 +294,7 @@ def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
         default=0,
     )
     return any(
-        max(first_asked, begins) <= record.offset < reached
+        max(first_asked, begins) <= record.offset < reached_offset
         and not _is_replaced(lines, topic_partition, record.offset)
         and _is_skipped(lines, topic_partition, record.offset, sent_positions, polled)
         for _, read in reads(lines, topic_partition)
@@ -320,8 +326,10 @@ def _is_skipped(
     sent_positions: list[SentOffsets],
     polled: list[Read],
 ) -> bool:
-    got = [read for read in polled if offset in {record.offset for record in read.records}]
-    if any(not _is_aborted(lines, read.transaction) for read in got):
+    matching_reads = [
+        read for read in polled if offset in {record.offset for record in read.records}
+    ]
+    if any(not _is_aborted(lines, read.transaction) for read in matching_reads):
         return False
     outputs = [
         (write, input_position.offset)
@@ -332,7 +340,7 @@ def _is_skipped(
     for write, named_offset in outputs:
         if named_offset == offset and _may_stand(lines, write):
             return False
-    if not got:
+    if not matching_reads:
         return True
     sent_behind = [
         sent_offsets

@@ -193,9 +193,11 @@ def _demanded_records(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, 
         for _, read in every(lines, Read)
         if not read.error and read.place == group.place
     ]
-    got = {record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)}
+    given_offsets = {
+        record.offset for _, fetch, record in _given_records(lines) if _is_of(fetch, group)
+    }
     for index, write in every(lines, Wrote):
-        if write.place != group.place or write.outcome is not OK or write.offset in got:
+        if write.place != group.place or write.outcome is not OK or write.offset in given_offsets:
             continue
         if promises.is_passed(lines, write):
             continue

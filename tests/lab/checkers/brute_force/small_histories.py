@@ -221,7 +221,7 @@ class _Drawing:
         outcome = self._outcome()
         if not outcome and self._chance(0.5):
             self._epochs[transactional_id] = self._choose(0, 1, 2)
-        got = {
+        given_identity = {
             "producer_id": self._producer_of(transactional_id),
             "producer_epoch": self._epochs[transactional_id],
         }
@@ -229,7 +229,7 @@ class _Drawing:
             **self._when(self._client_name(transactional_id)),
             transactional_id=transactional_id,
             timeout_ms=self._usual(60_000, None, 1_000, 120_000),
-            **(outcome or got),
+            **(outcome or given_identity),
         )
 
     def _began(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
@@ -309,9 +309,9 @@ class _Drawing:
     def _ended(self, transaction_label: str | None = None, owner: str | None = None) -> Seen:
         if transaction_label is None or owner is None:
             transaction_label, owner = self._choose(*self._labels)
-        following: dict[str, Any] = {}
+        next_fields: dict[str, Any] = {}
         if self._chance(0.3):
-            following = {
+            next_fields = {
                 "next_producer_id": self._choose(None, self._producer_of(owner), 9),
                 "next_producer_epoch": self._choose(0, 1, 2),
             }
@@ -321,7 +321,7 @@ class _Drawing:
             commit=self._chance(0.75),
             **self._outcome(),
             **self._identity(owner),
-            **following,
+            **next_fields,
         )
 
     # Readers
@@ -331,18 +331,18 @@ class _Drawing:
         log = self._logs[topic_partition]
         end = len(log) + self._choose(0, 0, 1, 2)
         asked_offset = 0 if self._chance(0.6) else self._choose(*range(end + 1))
-        following = (
+        end_offset = (
             asked_offset if self._chance(0.25) else self._choose(end, *range(asked_offset, end + 1))
         )
         records = [
             record
-            for record in log[asked_offset:following]
+            for record in log[asked_offset:end_offset]
             if record.value is None or not self._chance(0.2)
         ]
         if records and self._chance(self._trouble / 2):
-            moved = self._choose(*records)
-            records.append(replace(moved, offset=self._choose(0, 1, 2, 3)))
-        stable = self._usual(*self._choose((end, following), (following, -1)), *range(end + 1))
+            moved_record = self._choose(*records)
+            records.append(replace(moved_record, offset=self._choose(0, 1, 2, 3)))
+        stable = self._usual(*self._choose((end, end_offset), (end_offset, -1)), *range(end + 1))
         return Read(
             **self._when(self._usual("r", "s", "pa")),
             topic=topic_partition.topic,
@@ -351,7 +351,7 @@ class _Drawing:
             isolation=self._choose(*[Isolation.READ_COMMITTED] * 5, Isolation.READ_UNCOMMITTED),
             asked=asked_offset,
             records=tuple(records),
-            next_offset=following,
+            next_offset=end_offset,
             whole=self._chance(0.3),
             last_stable_offset=stable,
             high_watermark=self._usual(end + 1, end, max(stable, end), -1),

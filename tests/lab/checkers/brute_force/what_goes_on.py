@@ -158,7 +158,7 @@ def _last_open_answer(
     lines: Lines, topic_partition: TopicPartition, producer_id: int, start: int
 ) -> int | None:
     """Open, without an owner, open again: the number of the last answer that says so."""
-    opened = [
+    open_looks = [
         index
         for index, observation in enumerate(lines)
         if _is_open(observation, topic_partition, producer_id, start)
@@ -172,9 +172,9 @@ def _last_open_answer(
     last_owned_index = max((index for index, has in coordinator_answers if has), default=-1)
     thirds = [
         third_index
-        for first_look in opened
+        for first_look in open_looks
         for index, has in coordinator_answers
-        for third_index in opened
+        for third_index in open_looks
         if first_look < index < third_index and not has and index > last_owned_index
     ]
     return max(thirds, default=None)
@@ -196,10 +196,10 @@ def _is_open(line: Seen, topic_partition: TopicPartition, producer_id: int, star
 def _coordinator_has_it(
     lines: Lines, line: Seen, topic_partition: TopicPartition, producer_id: int
 ) -> bool | None:
-    alive = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
+    open_states = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
     if isinstance(line, Described):
         if not line.error and line.producer_id == producer_id:
-            return line.state in alive and topic_partition in line.partitions
+            return line.state in open_states and topic_partition in line.partitions
         had_it = {
             line.transactional_id
             for line in lines
@@ -213,7 +213,7 @@ def _coordinator_has_it(
             for transaction in line.transactions
             if transaction.producer_id == producer_id
         }
-        return None if states & alive else False
+        return None if states & open_states else False
     return None
 
 
@@ -339,7 +339,9 @@ def _is_always_busy(lines: Lines, transactional_id: str) -> bool:
             continue
         if any(answer.error != BUSY and answer.outcome is not FAILED for answer in later_answers):
             continue
-        busy = [answer.at_ms for answer in later_answers if answer.error == BUSY]
-        if busy and max(busy) - first_answer.at_ms > _timeout_ms(lines, transactional_id):
+        busy_times = [answer.at_ms for answer in later_answers if answer.error == BUSY]
+        if busy_times and max(busy_times) - first_answer.at_ms > _timeout_ms(
+            lines, transactional_id
+        ):
             return True
     return False

@@ -53,22 +53,22 @@ class Told:
 @pytest.fixture
 def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
     """Stories are not told, but come to what is declared."""
-    recorded = Told()
+    told_runs = Told()
 
     def run_in_virtual_time(
         scenario_run: ScenarioRun, *, seed: int, pace: StoryPace | None = None
     ) -> RunResult:
         assert pace is None
-        recorded.virtual.append((scenario_run.run, scenario_run.take, seed))
+        told_runs.virtual.append((scenario_run.run, scenario_run.take, seed))
         return result_of(scenario_run)
 
     async def run_in_real_time(scenario_run: ScenarioRun, casting: Casting) -> RunResult:
-        recorded.real.append((scenario_run.run, scenario_run.take, casting))
+        told_runs.real.append((scenario_run.run, scenario_run.take, casting))
         return result_of(scenario_run)
 
     monkeypatch.setattr(runner, "run_in_virtual_time", run_in_virtual_time)
     monkeypatch.setattr(runner, "run_in_real_time", run_in_real_time)
-    return recorded
+    return told_runs
 
 
 def result_of(scenario_run: ScenarioRun) -> RunResult:
@@ -505,8 +505,8 @@ def test_what_can_not_be_told_there_says_which_step_it_was(
 def test_another_verdict_is_told_with_its_reason(
     kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    refused = {"do": "error", "error": "INVALID_TXN_STATE"}
-    kafka.faults.arm(id="refused", point="client.request", api="EndTxn", action=refused)
+    error_action = {"do": "error", "error": "INVALID_TXN_STATE"}
+    kafka.faults.arm(id="refused", point="client.request", api="EndTxn", action=error_action)
     try:
         assert run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--quiet") == 1
     finally:
@@ -690,12 +690,12 @@ def test_no_kinds_are_healthy() -> None:
 
 def test_all_of_a_scenario_is_shown() -> None:
     file = Path("z.yaml")
-    shown = description_of(SCENARIO, file)
+    description = description_of(SCENARIO, file)
     for part in ("Goal: ", "Method: ", "Symptoms: ", "Control: ", "\nCure:\n1. ", "File: z.yaml"):
-        assert part in shown
-    bare = description_of(small([{"advance": "1s"}]), file)
-    assert "Cure:" not in bare
-    assert "control" not in bare
+        assert part in description
+    bare_description = description_of(small([{"advance": "1s"}]), file)
+    assert "Cure:" not in bare_description
+    assert "control" not in bare_description
 
 
 @pytest.mark.slow

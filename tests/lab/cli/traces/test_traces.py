@@ -27,18 +27,18 @@ def test_open_tells_the_address_also_where_no_browser_is(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    opened: list[str] = []
+    opened_urls: list[str] = []
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or is_opened)
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened_urls.append(url)) or is_opened)
     trace = tmp_path / "z01.jsonl"
     trace.write_bytes(trace_of_run())
     capsys.readouterr()  # the run is played in this process, and its brokers log
     assert main(["trace", "open", str(trace)]) == 0
     captured = capsys.readouterr()
-    assert captured.out.strip() == opened[0]
+    assert captured.out.strip() == opened_urls[0]
     assert ("no browser" in captured.err) == (not is_opened)
-    page = Path(opened[0].removeprefix("file://"))
+    page = Path(opened_urls[0].removeprefix("file://"))
     assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
 
 
@@ -141,9 +141,9 @@ def test_a_run_and_itself_do_the_same(
 def test_a_side_that_ends_is_shown_as_such(
     traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short = tmp_path / "short.jsonl"
-    short.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
-    assert main(["diff", traces[0], str(short)]) == 1
+    short_trace = tmp_path / "short.jsonl"
+    short_trace.write_bytes(b"".join(trace_of_run().splitlines(keepends=True)[:1]))
+    assert main(["diff", traces[0], str(short_trace)]) == 1
     assert "-> nothing more" in capsys.readouterr().out
 
 

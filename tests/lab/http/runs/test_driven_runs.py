@@ -60,9 +60,9 @@ async def test_inputs_are_done_told_and_repeated_by_another_run() -> None:
         trace = (await client.get(f"{run_url}/trace")).text.splitlines()
         inputs = [event for event in map(msgspec.json.decode, trace) if event["k"] == "input"]
         assert [input_event["d"]["do"] for input_event in inputs[-2:]] == ["step", "advance"]
-        done = (await client.post(f"{run_url}/go?wait_ms=60000")).json()
+        finished_run = (await client.post(f"{run_url}/go?wait_ms=60000")).json()
         trace_text = (await client.get(f"{run_url}/trace")).text
-        second_request = {**Z01, "paused": False, "inputs": done["at"]["inputs"]}
+        second_request = {**Z01, "paused": False, "inputs": finished_run["at"]["inputs"]}
         repeated = (await client.post(RUNS, json=second_request)).json()
         assert repeated["state"] == "done"
         assert (await client.get(f"/api/v1/runs/{repeated['id']}/trace")).text == trace_text
@@ -82,8 +82,8 @@ async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
             assert advice in run_state["at"]["error"]
             assert (run_state["state"], run_state["at"]["inputs"]) == ("paused", [])
         assert (await client.get(f"{run_url}/trace")).text == trace_before
-        far = (await client.post(f"{run_url}/back", json={"stops": 5})).json()
-        assert "0 moments are kept" in far["at"]["error"]
+        back_answer = (await client.post(f"{run_url}/back", json={"stops": 5})).json()
+        assert "0 moments are kept" in back_answer["at"]["error"]
 
 
 @pytest.mark.costly
@@ -113,8 +113,8 @@ async def test_a_run_is_cancelled_and_only_so_many_wait(monkeypatch: pytest.Monk
     monkeypatch.setattr(scenarios, "DRIVEN_MAX", 1)
     async with port() as client:
         begun_run = (await client.post(RUNS, json=Z01)).json()
-        full = await client.post(RUNS, json=Z01)
-        assert (full.status_code, "DELETE" in full.json()["error"]) == (409, True)
+        full_answer = await client.post(RUNS, json=Z01)
+        assert (full_answer.status_code, "DELETE" in full_answer.json()["error"]) == (409, True)
         run_url = f"/api/v1/runs/{begun_run['id']}"
         assert (await client.delete(run_url)).status_code == 204
         assert (await client.get(run_url)).json()["state"] == "cancelled"
@@ -129,8 +129,8 @@ async def test_a_run_that_stands_still_makes_no_room_for_others(
     monkeypatch.setattr(scenarios, "RUNS_KEPT_MAX", 1)
     async with port() as client:
         begun_run = (await client.post(RUNS, json=Z01)).json()
-        full = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
-        assert (full.status_code, "wait for" in full.json()["error"]) == (409, True)
+        full_answer = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
+        assert (full_answer.status_code, "wait for" in full_answer.json()["error"]) == (409, True)
         run_url = f"/api/v1/runs/{begun_run['id']}"
         assert (await client.get(run_url)).json()["state"] == "paused"
         assert (await client.delete(run_url)).status_code == 204

@@ -48,8 +48,8 @@ def test_partitions_are_added_only_where_a_client_does() -> None:
     assert len(observations_of(play_steps(steps), Added)) == 1
     assert observations_of(play_steps(steps, run="TV2"), Added) == []
     always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
-    (added,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
-    assert len(added.partitions) == 2
+    (addition,) = observations_of(play_steps([*always, call("abort")], run="TV2"), Added)
+    assert len(addition.partitions) == 2
 
 
 def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
@@ -407,7 +407,7 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
     wrong_step = operator_step(
         "abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR"
     )
-    stale = operator_step(
+    stale_step = operator_step(
         "abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any"
     )
     abort_of_other = operator_step(
@@ -416,7 +416,7 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
     wait_until_open = {"wait-until": {"open": "t-0"}}
     right = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
     result = play_steps(
-        [*GHOST, wrong_step, wait_until_open, stale, abort_of_other, wait_until_open, right],
+        [*GHOST, wrong_step, wait_until_open, stale_step, abort_of_other, wait_until_open, right],
         runs=runs,
     )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
@@ -436,7 +436,7 @@ def failure_of(steps: list[dict[str, object]]) -> str:
 
 def test_a_named_replica_tells_of_its_producers() -> None:
     lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
-    elsewhere = operator_step(
+    step_elsewhere = operator_step(
         "producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER"
     )
     looks = [
@@ -446,7 +446,7 @@ def test_a_named_replica_tells_of_its_producers() -> None:
     assert not failure_of([*GHOST, lag, *looks])
     small_topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
     result_on_one = play_steps(
-        [operator_step("producers", partition="t-0", broker=1), elsewhere], topics=small_topics
+        [operator_step("producers", partition="t-0", broker=1), step_elsewhere], topics=small_topics
     )
     assert "story-failed" not in result_on_one.verdict.observed, result_on_one.verdict
     wrong_result = play_steps([*GHOST, operator_step("producers", partition="t-0", open_since=[0])])
@@ -600,16 +600,16 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
 
 @pytest.mark.slow
 def test_what_a_member_may_not_do_fails_the_story() -> None:
-    early = [call("poll", "a")]
-    assert failure(story(early)) == "a is no member now: it has to subscribe"
+    early_steps = [call("poll", "a")]
+    assert failure(story(early_steps)) == "a is no member now: it has to subscribe"
     unknown = [*transaction()[:2], call("commit-offsets", member="a")]
     assert failure(story([call("init-producer-id"), *unknown])) == "a has not subscribed yet"
     wrong_steps = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
     assert failure(story(wrong_steps)) == "a polls r1, expected r2"
     never = [call("subscribe", "a", topics="in", assigned=["in-1"])]
     assert failure(story(never)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
-    dead = [JOIN, call("die", "a"), call("commit-offsets", "a")]
-    assert failure(story(dead)) == "a is no member now: it has to subscribe"
+    dead_steps = [JOIN, call("die", "a"), call("commit-offsets", "a")]
+    assert failure(story(dead_steps)) == "a is no member now: it has to subscribe"
     strange = [call("subscribe", "a", topics="in", error="GROUP_MAX_SIZE_REACHED")]
     assert "is answered NONE, expected GROUP_MAX_SIZE_REACHED" in failure(story(strange))
 
@@ -792,12 +792,12 @@ def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() ->
 
 def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
     """The record may be found by the next coordinator, so it is no refusal."""
-    moved = [
+    moved_steps = [
         *FIRST[:4],
         {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
         call("commit", broker=2, error="NOT_COORDINATOR", once=True),
     ]
-    ends = observations_of(play_steps(moved), Ended)
+    ends = observations_of(play_steps(moved_steps), Ended)
     assert [(end.outcome, end.error) for end in ends] == [("unknown", "NOT_COORDINATOR")]
     late_steps = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
     assert [

@@ -29,9 +29,9 @@ def test_a_bystander_writes_named_records_and_many() -> None:
 
 
 def test_what_it_is_refused_is_told() -> None:
-    full = {"id": "f", "point": "client.request", "api": "Produce",
+    error_rule = {"id": "f", "point": "client.request", "api": "Produce",
             "action": {"do": "error", "error": "TOPIC_AUTHORIZATION_FAILED"}}  # fmt: skip
-    refused = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
-    result = play_steps([{"arm": full}, refused])
+    refused_step = append(value="x", error="TOPIC_AUTHORIZATION_FAILED")
+    result = play_steps([{"arm": error_rule}, refused_step])
     assert result.as_declared, result.verdict
     assert [observation.outcome for observation in observations_of(result, Wrote)] == ["failed"]

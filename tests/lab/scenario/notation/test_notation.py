@@ -180,13 +180,13 @@ def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
 
 
 def test_a_step_without_such_a_name_is_the_same_object() -> None:
-    plain, named_step = small(
+    plain_step, named_step = small(
         [
             {"wait-until": {"open": "t-0"}},
             {"wait-until": {"open": "__consumer_offsets@g"}},
         ]
     ).steps
-    assert with_numbers(plain, DEFAULTS) is plain
+    assert with_numbers(plain_step, DEFAULTS) is plain_step
     numbered = with_numbers(named_step, DEFAULTS)
     assert numbered.wait_until.open == internal_partitions.partition_of_group("g", DEFAULTS)
     assert numbered.place == named_step.place
@@ -203,8 +203,8 @@ def test_a_story_looks_at_the_partition_on_which_a_group_lives() -> None:
         {"cluster": {"do": "move-leader", "partition": "__consumer_offsets@g", "to": 2}},
         {"wait-until": {"leader": {"partition": "__transaction_state@app", "is": 2}}},
     ]
-    moved = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
-    result = play_steps([*steps[:-1], moved, steps[-1]])
+    move_step = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
+    result = play_steps([*steps[:-1], move_step, steps[-1]])
     assert result.as_declared, result.verdict
 
 

@@ -180,12 +180,12 @@ async def test_a_program_that_says_nothing_and_does_not_end_is_ended(
 ) -> None:
     monkeypatch.setattr(program, "LINE_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(program, "END_TIMEOUT_SECONDS", 0.05)
-    silent = player("import threading; threading.Event().wait()")
-    await silent.close()  # harmless before it was started
-    await silent.send("late", P3)
+    silent_player = player("import threading; threading.Event().wait()")
+    await silent_player.close()  # harmless before it was started
+    await silent_player.send("late", P3)
     with pytest.raises(ClientError, match=r"did not say 'aborted' within 0\.05 s"):
-        await silent.abort()
-    await silent.close()
+        await silent_player.abort()
+    await silent_player.close()
 
 
 def test_a_command_line_is_split_as_a_shell_would() -> None:

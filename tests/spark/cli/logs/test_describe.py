@@ -16,11 +16,11 @@ from txnsim.storage import names
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """Three replicas; a transaction of producer 7 is open on the first one."""
-    opened = LogDriver()
-    opened.txn(0)
-    opened.end(committed=True)
-    opened.txn(1)
-    drivers = {"orders-0": opened, "orders-1": LogDriver(), "other-0": LogDriver()}
+    open_driver = LogDriver()
+    open_driver.txn(0)
+    open_driver.end(committed=True)
+    open_driver.txn(1)
+    drivers = {"orders-0": open_driver, "orders-1": LogDriver(), "other-0": LogDriver()}
     write_log_dir(tmp_path / "disk", 4, drivers)
     return tmp_path / "disk"
 

@@ -48,8 +48,8 @@ def test_each_broker_gets_a_folder(
         str(tmp_path / "logs" / "broker-1"),
         str(tmp_path / "logs" / "broker-2"),
     ]
-    stored = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
-    assert sound_batches(stored) == ([], None)
+    stored_segment = tmp_path / "logs" / "broker-1" / "orders-0" / "00000000000000000000.log"
+    assert sound_batches(stored_segment) == ([], None)
 
 
 def test_one_broker_as_json(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

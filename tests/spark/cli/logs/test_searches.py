@@ -146,10 +146,10 @@ def test_what_lives_is_counted_and_shown_with_all(
     output = Printed(capsys, str(log_dir), "--as-of", AS_OF)
     assert (output.status, output.cells) == (0, [list(FINDING_COLUMNS)])
     assert "; alive: 1;" in output.err
-    everything = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
-    assert everything.status == 0
-    assert everything.cells[1][-1] == "alive"
-    assert everything.cells[-1] == ["orders", "0", "1", "0", "1", "1", "1", "60", "1", "yes"]
+    whole_output = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
+    assert whole_output.status == 0
+    assert whole_output.cells[1][-1] == "alive"
+    assert whole_output.cells[-1] == ["orders", "0", "1", "0", "1", "1", "1", "60", "1", "yes"]
 
 
 def test_what_can_not_be_judged_has_a_status_of_its_own(

@@ -110,12 +110,14 @@ def _configure(home: Path, data_folder: Path, *, port: int, controller: int) -> 
     """Write the broker's own properties with other ports and another log directory."""
     lines = (home / "server.properties").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines)
-    plain = f"PLAINTEXT://127.0.0.1:{port}"
+    plain_listener = f"PLAINTEXT://127.0.0.1:{port}"
     leads = "CONTROLLER://" in values["listeners"]
     values |= {
         "log.dirs": str(data_folder),
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"{plain},CONTROLLER://127.0.0.1:{controller}" if leads else plain,
+        "listeners": f"{plain_listener},CONTROLLER://127.0.0.1:{controller}"
+        if leads
+        else plain_listener,
     }
     config = data_folder.parent / "server.properties"
     config.write_text(

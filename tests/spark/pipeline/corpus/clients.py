@@ -132,7 +132,7 @@ def read_all(bootstrap: str, partitions: Sequence[Place]) -> dict[Place, list[Re
     """All records of these partitions by ``read_uncommitted``, and which of them ``read_committed``
     shows.
     """
-    everything = _read(bootstrap, partitions, "read_uncommitted")
+    all_messages = _read(bootstrap, partitions, "read_uncommitted")
     visible = _read(bootstrap, partitions, "read_committed")
     offsets_of = {
         partition: {_offset(message) for message in messages}
@@ -143,7 +143,7 @@ def read_all(bootstrap: str, partitions: Sequence[Place]) -> dict[Place, list[Re
             _as_read(message, committed=_offset(message) in offsets_of[partition])
             for message in messages
         ]
-        for partition, messages in everything.items()
+        for partition, messages in all_messages.items()
     }
 
 

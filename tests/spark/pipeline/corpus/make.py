@@ -174,17 +174,17 @@ class Maker:
         self._copy("killed")
         copy_tree(self.directory / "killed", self.directory / "torn")
         damage = tear(self.directory / "torn", last_segment)
-        loaded = self._loaded("torn")
+        loaded_logs = self._loaded("torn")
         harmed = {writer.place for writer in damage}
         killed = msgspec.structs.replace(
             self.stages["killed"],
             sent=(*self.stages["killed"].sent, *written_batches),
             writers=tuple(second_life.WRITERS),
             stopped_at_ms=now_ms(),
-            loaded=tuple(writer for writer in loaded if writer.place not in harmed),
+            loaded=tuple(writer for writer in loaded_logs if writer.place not in harmed),
         )
         self.stages["killed"] = killed
-        self.stages["torn"] = as_torn(killed, damage, loaded)
+        self.stages["torn"] = as_torn(killed, damage, loaded_logs)
 
     # Keeping
 

@@ -91,8 +91,8 @@ def orders(book: Notebook) -> Actor:
     first_partition, second_partition, third_partition = (
         Place("orders", index) for index in range(3)
     )
-    long = Actor(book, "orders-long")
-    long.send(first_partition, "long 0")
+    long_actor = Actor(book, "orders-long")
+    long_actor.send(first_partition, "long 0")
     old_actor = Actor(book, "orders-old")
     new_actor = Actor(book, "orders-new", new=True)
     for turn in range(12):
@@ -105,10 +105,10 @@ def orders(book: Notebook) -> Actor:
         old_actor.finish(committed=turn % 3 != 0)
         new_actor.send(third_partition, values[0])
         if turn % 4 == 1:
-            long.send(first_partition, f"long {turn}", codec=codec)
+            long_actor.send(first_partition, f"long {turn}", codec=codec)
         new_actor.finish(committed=turn % 4 != 0)
-    long.leave_open("open", "Ongoing over many segments")
-    return long
+    long_actor.leave_open("open", "Ongoing over many segments")
+    return long_actor
 
 
 def codecs(book: Notebook) -> None:
@@ -376,12 +376,12 @@ def ghosts(book: Notebook) -> None:
     late_actor.finish(committed=False)
     _send_unasked(late_actor, ghost_partitions[1], "too late")
     late_actor.leave_open("hanging", "Produce after the abort")
-    busy = Actor(book, "ghost-busy")
-    busy.send(ghost_partitions[3], "a partition that was added")
-    busy.leave_open("open", "Ongoing, with this partition")
-    busy.touched.clear()
-    _send_unasked(busy, ghost_partitions[2], "one that was not")
-    busy.leave_open("hanging", "Ongoing, but without this partition")
+    busy_actor = Actor(book, "ghost-busy")
+    busy_actor.send(ghost_partitions[3], "a partition that was added")
+    busy_actor.leave_open("open", "Ongoing, with this partition")
+    busy_actor.touched.clear()
+    _send_unasked(busy_actor, ghost_partitions[2], "one that was not")
+    busy_actor.leave_open("hanging", "Ongoing, but without this partition")
     _stranger(book, ghost_partitions[4])
     _spread(book, ghost_partitions[5])
     _fenced_ghost(book, ghost_partitions[6])

@@ -152,15 +152,15 @@ def _configure(path: Path, home: Path, data_folder: Path, port: int, controller:
 def main(arguments: Sequence[str]) -> None:
     """Ask about the named variants, or about those without an answer."""
     answers_by_name = answers()
-    most = int(arguments[0]) if arguments and arguments[0].isdigit() else None
-    named_variants = set(arguments[0 if most is None else 1 :])
+    most_answers = int(arguments[0]) if arguments and arguments[0].isdigit() else None
+    named_variants = set(arguments[0 if most_answers is None else 1 :])
     todo = [
         variant
         for variant in variants()
         if variant.name in named_variants
         or (not named_variants and variant.name not in answers_by_name)
     ]
-    todo = todo[:most]
+    todo = todo[:most_answers]
     with tempfile.TemporaryDirectory(prefix="txnsim-kept-") as scratch:
         unpacked_dir = unpack_stages(Path(scratch))
         for record_number, variant in enumerate(todo, 1):
