@@ -84,14 +84,14 @@ def serving() -> Iterator[CurveServer]:
 def producers(server: CurveServer, count: int) -> float:
     """A transaction of one record, of so many producers at a time."""
     load = _generator(server).transactions(
-        flow="v2", producers=count, warm_up_s=5.0, measured_s=10.0
+        flow="v2", producer_count=count, warm_up_s=5.0, measured_s=10.0
     )
     return load.server_cpu_seconds * 1_000 / load.transactions
 
 
 def open_transactions(server: CurveServer, count: int) -> float:
     """A transaction, opened and committed, where so many are open at the same time."""
-    load = _generator(server).open_transactions(flow="v2", transactions=count)
+    load = _generator(server).open_transactions(flow="v2", transaction_count=count)
     return load.server_cpu_seconds * 1_000 / count
 
 

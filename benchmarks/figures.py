@@ -42,28 +42,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     target: Target | None = None
 
 
-def per_second(flow: str, producers: int) -> str:
+def per_second(flow: str, producer_count: int) -> str:
     """Key of the transactions per second of so many producers."""
-    return f"txn.{flow}.{producers}.per_second"
+    return f"txn.{flow}.{producer_count}.per_second"
 
 
-def p50(flow: str, producers: int) -> str:
+def p50(flow: str, producer_count: int) -> str:
     """Key of the median latency of a transaction."""
-    return f"txn.{flow}.{producers}.p50"
+    return f"txn.{flow}.{producer_count}.p50"
 
 
-def cpu(flow: str, producers: int) -> str:
+def cpu(flow: str, producer_count: int) -> str:
     """Key of the server's CPU time per transaction."""
-    return f"txn.{flow}.{producers}.cpu"
+    return f"txn.{flow}.{producer_count}.cpu"
 
 
-def retries(flow: str, producers: int) -> str:
+def retries(flow: str, producer_count: int) -> str:
     """Key of the answers per transaction that the load generator had to retry."""
-    return f"txn.{flow}.{producers}.retries"
+    return f"txn.{flow}.{producer_count}.retries"
 
 
-def _cell_title(flow: str, producers: int) -> str:
-    return f"{flow} flow, {producers} producer{'s' if producers > 1 else ''}"
+def _cell_title(flow: str, producer_count: int) -> str:
+    return f"{flow} flow, {producer_count} producer{'s' if producer_count > 1 else ''}"
 
 
 def _transactions() -> list[Figure]:

@@ -87,13 +87,13 @@ def start_mock() -> float:
     return 1000 * took_s
 
 
-def start_kafka(starts: int) -> list[float]:
+def start_kafka(start_count: int) -> list[float]:
     """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
     server = ApacheKafka()
     server.prepare()
     load = build.go_program("load")
     times_ms = []
-    for _ in range(starts):
+    for _ in range(start_count):
         with started_server(server, load) as running:
             times_ms.append(running.first_commit.connected_ms)
     return times_ms

@@ -73,16 +73,16 @@ class Generator:
         self._target = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
 
     def transactions(
-        self, *, flow: str, producers: int, warm_up_s: float, measured_s: float
+        self, *, flow: str, producer_count: int, warm_up_s: float, measured_s: float
     ) -> Transactions:
         """Transactions per second of so many producers in one flow."""
-        options = ["--flow", flow, "--producers", str(producers)]
+        options = ["--flow", flow, "--producers", str(producer_count)]
         timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
         return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
 
-    def open_transactions(self, *, flow: str, transactions: int) -> OpenTransactions:
+    def open_transactions(self, *, flow: str, transaction_count: int) -> OpenTransactions:
         """Open so many transactions, then commit them all."""
-        options = ["--flow", flow, "--transactions", str(transactions)]
+        options = ["--flow", flow, "--transactions", str(transaction_count)]
         return self._run("open", OpenTransactions, options)
 
     def produce(self, *, warm_up_mb: int, measured_mb: int) -> Bulk:

@@ -79,12 +79,12 @@ def _read_clocks(kafka: ApacheKafka) -> tuple[float, float, float]:
     return time.perf_counter(), ours_s, sum(map(cpu_of, kafka.pids))
 
 
-def _fill_topic(kafka: ApacheKafka, records: int) -> None:
+def _fill_topic(kafka: ApacheKafka, record_count: int) -> None:
     create = ("--create", "--topic", TOPIC, "--partitions", str(PARTITIONS))
     kafka.run_tool("org.apache.kafka.tools.TopicCommand", *create)
     tool_run = kafka.run_tool(
         PERF_TOOL,
-        *("--topic", TOPIC, "--num-records", str(records), "--record-size", str(RECORD_BYTES)),
+        *("--topic", TOPIC, "--num-records", str(record_count), "--record-size", str(RECORD_BYTES)),
         *("--throughput", "-1", "--command-property", "batch.size=0"),
         timeout_s=_FILL_TIMEOUT_S,
     )

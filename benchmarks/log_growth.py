@@ -221,7 +221,7 @@ def replace_section(
     return f"{head}{begin}\n{text}\n{end}{tail}"
 
 
-def _measure_case(case: GrowthCase, rounds: int) -> SearchPoint:
+def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
     log = small_batches(case.scale)
     with tempfile.TemporaryDirectory(
         prefix="txnsim-growth-", dir=Path(log.directory).parent
@@ -232,7 +232,7 @@ def _measure_case(case: GrowthCase, rounds: int) -> SearchPoint:
         expected = set(_unended_transactions(log, case.brokers))
         loads, seconds, cpu_s = [], [], []
         with_spark = False
-        for _ in range(rounds):
+        for _ in range(round_count):
             loads.append(os.getloadavg()[0])
             search = time_command(
                 ["logs", "find-hanging", "--all", "--json", *map(str, directories)]

@@ -146,7 +146,7 @@ class MeasuringRound:
         for flow in figures.FLOWS:
             self._generator(running).transactions(
                 flow=flow,
-                producers=32,
+                producer_count=32,
                 warm_up_s=0.0,
                 measured_s=self._plan.warm_up_s / len(figures.FLOWS),
             )
@@ -160,7 +160,7 @@ class MeasuringRound:
             for producers in figures.PRODUCERS:
                 load = self._generator(running).transactions(
                     flow=flow,
-                    producers=producers,
+                    producer_count=producers,
                     warm_up_s=self._plan.step_warm_up_s,
                     measured_s=self._plan.step_s,
                 )
@@ -180,7 +180,7 @@ class MeasuringRound:
 
     def _open(self, running: StartedServer) -> Iterator[Sample]:
         load = self._generator(running).open_transactions(
-            flow=_OPEN_FLOW, transactions=_OPEN_TRANSACTIONS
+            flow=_OPEN_FLOW, transaction_count=_OPEN_TRANSACTIONS
         )
         yield figures.OPEN_KEY, load.open_seconds
         yield figures.COMMIT_KEY, load.commit_seconds

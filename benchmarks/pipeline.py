@@ -142,12 +142,12 @@ class _Run:
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
-    def start(self, times: int) -> None:
+    def start(self, repeat_count: int) -> None:
         """The search, in a process of its own: first with nothing warmed up, then again. After that
         the session of all else.
         """
         _say("searching for hanging transactions")
-        searches = search_in_process([Path(self._small.directory)], times=1 + times)
+        searches = search_in_process([Path(self._small.directory)], repeat_count=1 + repeat_count)
         (search,) = searches.directories
         self._check(search.transactions)
         self._note(figures.SESSION_KEY, searches.session_seconds)
@@ -177,7 +177,7 @@ class _Run:
         """The search over logs of these sizes."""
         _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
         parts = [link_part(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
-        searches = search_in_process([directory for directory, _ in parts], times=2)
+        searches = search_in_process([directory for directory, _ in parts], repeat_count=2)
         for directory, _ in parts:
             shutil.rmtree(directory)
         return [

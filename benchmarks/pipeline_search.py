@@ -47,9 +47,9 @@ class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[DirectorySearch, ...]
 
 
-def search_in_process(directories: Sequence[Path], *, times: int) -> SearchRun:
+def search_in_process(directories: Sequence[Path], *, repeat_count: int) -> SearchRun:
     """Search each directory so many times, one after the other, in one session."""
-    command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
+    command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(repeat_count)]
     completed = subprocess.run(
         [*command, *map(str, directories)],
         stdin=subprocess.DEVNULL,

@@ -154,7 +154,7 @@ def broken_bounds(load: Load, figures: LoadFigures) -> Iterator[str]:
         yield f"{figures.retries:.2f} retries per transaction, at most {RETRIES_MAX}"
 
 
-def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
+def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigures:
     program = build.go_program("load")
     servers: list[Server] = [Checkout(OURS, build.REPOSITORY, load.brokers), Kfake()]
     if other_tree is not None:
@@ -164,10 +164,10 @@ def _measure(load: Load, rounds: int, other_tree: Path | None) -> LoadFigures:
     _say(f"{load.title}: counting calls")
     counted = count_over_tcp(load.brokers, load.flow)
     runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
-    for round_number in range(rounds):
+    for round_number in range(round_count):
         first_index = round_number % len(servers)  # every round begins with another server
         for server in servers[first_index:] + servers[:first_index]:
-            _say(f"{load.title}: round {round_number + 1} of {rounds}, {server.name}")
+            _say(f"{load.title}: round {round_number + 1} of {round_count}, {server.name}")
             runs[server.name].append(_run(server, program, load.flow))
     return LoadFigures(
         calls=sum(counted.calls_by_function.values()),
@@ -187,7 +187,7 @@ def _run(server: Server, program: Path, flow: str) -> Transactions:
     with started_server(server, program) as started:
         generator = Generator(binary=program, bootstrap=started.bootstrap, server_pid=started.pid)
         return generator.transactions(
-            flow=flow, producers=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
+            flow=flow, producer_count=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
         )
 
 

@@ -105,11 +105,11 @@ def measure(
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
-            flow=options.flow, producers=options.producers, warm_up_s=0.3, measured_s=0.3
+            flow=options.flow, producer_count=options.producers, warm_up_s=0.3, measured_s=0.3
         )
         state_before = server.record(level)
         load = generator.transactions(
-            flow=options.flow, producers=options.producers, warm_up_s=0.0, measured_s=seconds
+            flow=options.flow, producer_count=options.producers, warm_up_s=0.0, measured_s=seconds
         )
         state_after = server.record(level)
         events = (state_after["next"] - state_before["next"]) / load.transactions

@@ -114,9 +114,9 @@ def fetch_sessions(target: AttackTarget) -> int:
     return len(opening_request)  # what one of them carries: an answered request is gone
 
 
-def _offset_fetch(times: int) -> bytes:
+def _offset_fetch(repeat_count: int) -> bytes:
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}
-    return request(9, 9, groups=[group] * times)
+    return request(9, 9, groups=[group] * repeat_count)
 
 
 def _describe_producers(indexes: Sequence[int]) -> bytes:

@@ -177,9 +177,9 @@ def _encode_record(record_value: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
-def _wide_record(headers: int, *, key: bytes = b"") -> bytes:
-    body = b"\0\0\0" + _varint(len(key)) + key + b"\x01" + _varint(headers)
-    body += b"\0\x01" * headers  # without name or value
+def _wide_record(header_count: int, *, key: bytes = b"") -> bytes:
+    body = b"\0\0\0" + _varint(len(key)) + key + b"\x01" + _varint(header_count)
+    body += b"\0\x01" * header_count  # without name or value
     return _varint(len(body)) + body
 
 
@@ -244,7 +244,7 @@ def old_messages(target: AttackTarget) -> int:
                 with target.socket() as connected:
                     connected.settimeout(60.0)
                     with contextlib.suppress(ConnectionError):
-                        exchange(connected, frame, answers=1)
+                        exchange(connected, frame, answer_count=1)
                 most = max(most, len(frame))  # one is there at a time
     return most
 

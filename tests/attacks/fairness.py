@@ -35,7 +35,7 @@ def largest_metadata(target: AttackTarget) -> int:
     topics = [{"name": f"no-such-topic-{topic_number}"} for topic_number in range(19_000)]
     frame_bytes = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     with target.socket() as connection:
-        exchange(connection, frame_bytes * 10, answers=10)
+        exchange(connection, frame_bytes * 10, answer_count=10)
     return len(frame_bytes) * 10
 
 

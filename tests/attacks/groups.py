@@ -28,7 +28,7 @@ def silent_members(target: AttackTarget) -> int:
     """8,000 ConsumerGroupHeartbeats that join one group and fall silent."""
     frame_bytes = b"".join(_heartbeats(8_000, lambda number: ["other"]))
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=8_000)
+        exchange(connection, frame_bytes, answer_count=8_000)
     time.sleep(15.0)
     return len(frame_bytes)
 
@@ -52,12 +52,12 @@ def names(target: AttackTarget) -> int:
     for group, count in (("few", 500_000), ("many", 10_000_000)):
         data = join("c", [("range", subscription(count))], group=group)
         with target.socket() as connection:
-            exchange(connection, data, answers=1)
+            exchange(connection, data, answer_count=1)
         sent_bytes += len(data)
     with target.socket() as connection:
         for group in ("few", "many"):
             data = b"".join(_heartbeats(50, lambda number: ["other"], group=group))
-            exchange(connection, data, answers=50)
+            exchange(connection, data, answer_count=50)
             sent_bytes += len(data)
     return sent_bytes
 
@@ -66,11 +66,11 @@ def uneven_members(target: AttackTarget) -> int:
     """1,000 members, every second with one topic more, over 9,990 partitions; 50 more join."""
     frame_bytes = b"".join(_heartbeats(1_050, lambda number: [WIDE, "other"][: 1 + number % 2]))
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=1_050)
+        exchange(connection, frame_bytes, answer_count=1_050)
         for _ in range(10):
             time.sleep(1.1)  # a target assignment is made once a second at most
             more_heartbeats = b"".join(_heartbeats(10, lambda number: [WIDE, "other"]))
-            exchange(connection, more_heartbeats, answers=10)
+            exchange(connection, more_heartbeats, answer_count=10)
     return len(frame_bytes)
 
 
@@ -81,10 +81,10 @@ def many_names(target: AttackTarget) -> int:
         for member in range(94):
             own_names = [f"{member}-{name_number}" for name_number in range(19_900)]
             (frame_bytes,) = _heartbeats(1, lambda _, own_names=own_names: own_names)
-            exchange(connection, frame_bytes, answers=1)
+            exchange(connection, frame_bytes, answer_count=1)
             sent_bytes += len(frame_bytes)
         more_heartbeats = b"".join(_heartbeats(100, lambda member: ["other"]))
-        exchange(connection, more_heartbeats, answers=100)
+        exchange(connection, more_heartbeats, answer_count=100)
     return sent_bytes + len(more_heartbeats)
 
 
@@ -92,7 +92,7 @@ def many_protocols(target: AttackTarget) -> int:
     """100 JoinGroups with 19,000 protocols each."""
     frame = join("c", [(f"{number}", b"") for number in range(19_000)])
     with target.socket() as connection:
-        exchange(connection, frame * 100, answers=100)
+        exchange(connection, frame * 100, answer_count=100)
     return 100 * len(frame)
 
 
@@ -101,7 +101,7 @@ def static_members(target: AttackTarget) -> int:
     frames = list(_heartbeats(2_000, lambda number: ["other"], static=True))
     rejoining = list(_heartbeats(200, lambda number: ["other"], static=True))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=2_000)
+        exchange(connection, b"".join(frames), answer_count=2_000)
         leaving = [
             request(
                 HEARTBEAT,
@@ -119,8 +119,8 @@ def static_members(target: AttackTarget) -> int:
             )
             for member_number in range(200)
         ]
-        exchange(connection, b"".join(leaving), answers=200)
-        exchange(connection, b"".join(rejoining), answers=200)
+        exchange(connection, b"".join(leaving), answer_count=200)
+        exchange(connection, b"".join(rejoining), answer_count=200)
     return len(b"".join(frames)) + len(b"".join(rejoining))
 
 
@@ -134,7 +134,7 @@ def positions(target: AttackTarget) -> int:
         for group_id, topic in groups_and_topics:
             for start in range(0, 9_900, 330):
                 parts = range(start, start + 330)
-                exchange(connection, _commit(group_id, topic, parts), answers=1)
+                exchange(connection, _commit(group_id, topic, parts), answer_count=1)
     target.reset_memory_peak()
     sent_bytes = 0
     with target.connect() as connection:

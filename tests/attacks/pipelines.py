@@ -29,7 +29,7 @@ def small_requests(target: AttackTarget) -> int:
     """50,000 small requests in one go, whose answers are read."""
     frame_bytes = request(API_VERSIONS, 0) * SMALL_REQUESTS
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=SMALL_REQUESTS)
+        exchange(connection, frame_bytes, answer_count=SMALL_REQUESTS)
     return len(frame_bytes)
 
 
@@ -38,7 +38,7 @@ def small_produces(target: AttackTarget) -> int:
     _make_topic(target)
     frame_bytes = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=20_000)
+        exchange(connection, frame_bytes, answer_count=20_000)
     return len(frame_bytes)
 
 
@@ -153,7 +153,7 @@ def _store_loot(target: AttackTarget) -> bytes:
     _make_topic(target)
     large_batch = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)
     with target.socket() as connection:
-        exchange(connection, _produce(large_batch) * BATCHES, answers=BATCHES)
+        exchange(connection, _produce(large_batch) * BATCHES, answer_count=BATCHES)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
     topic = {"topic": TOPIC, "partitions": [partition]}
     return request(

@@ -65,7 +65,7 @@ def epochs(target: AttackTarget) -> int:
     frame = request(INIT_PRODUCER_ID, 4, **fields, producer_id=-1, producer_epoch=-1)
     with target.socket() as connection:
         for frames in _batches(frame, EPOCHS + 200):
-            exchange(connection, frames, answers=len(frames) // len(frame))
+            exchange(connection, frames, answer_count=len(frames) // len(frame))
             sent_bytes += len(frames)
     with target.connect() as connection:
         description = connection.ask(65, 0, transactional_ids=["t"]).transaction_states[0]

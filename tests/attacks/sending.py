@@ -29,11 +29,11 @@ def send_frames(target: AttackTarget, frames: Sequence[bytes]) -> int:
     with target.socket() as connection:
         connection.settimeout(60.0)
         with contextlib.suppress(ConnectionError):
-            exchange(connection, frame_bytes, answers=len(frames))
+            exchange(connection, frame_bytes, answer_count=len(frames))
     return len(frame_bytes)
 
 
-def exchange(connection: socket.socket, frame_bytes: bytes, *, answers: int) -> None:
+def exchange(connection: socket.socket, frame_bytes: bytes, *, answer_count: int) -> None:
     """Send and read at the same time, until this many answers have come.
 
     Raises:
@@ -41,7 +41,7 @@ def exchange(connection: socket.socket, frame_bytes: bytes, *, answers: int) -> 
     """
     sender = threading.Thread(target=send_quietly, args=(connection, frame_bytes), daemon=True)
     sender.start()
-    read_answers(connection, answers)
+    read_answers(connection, answer_count)
     sender.join()
 
 

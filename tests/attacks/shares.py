@@ -177,7 +177,7 @@ def tiny(target: AttackTarget) -> int:
     topics = [{"name": WIDE, "partition_data": [{"index": 0, "records": batch}]}]
     frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
     with target.socket() as connection:
-        exchange(connection, frame * TINY, answers=TINY)
+        exchange(connection, frame * TINY, answer_count=TINY)
     target.reset_memory_peak()
     frames = [
         _fetch(topic_id, "g", f"m{frame_number}", 0, (0,), max_records=1)

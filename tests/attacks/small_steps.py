@@ -138,7 +138,7 @@ def _send(target: AttackTarget, frames: list[bytes]) -> int:
     frame_bytes = b"".join(frames)
     with target.socket() as connection:
         connection.settimeout(200.0)
-        exchange(connection, frame_bytes, answers=len(frames))
+        exchange(connection, frame_bytes, answer_count=len(frames))
     return len(frame_bytes)
 
 

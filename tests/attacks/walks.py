@@ -80,7 +80,7 @@ def groups(target: AttackTarget) -> int:
         for coverage_number in range(GROUPS)
     )
     with target.socket() as connection:
-        exchange(connection, frame_bytes, answers=GROUPS)
+        exchange(connection, frame_bytes, answer_count=GROUPS)
         target.reset_memory_peak()
         connection.sendall(request(16, 4, states_filter=[]))
         read_answers(connection, 1)
@@ -92,7 +92,7 @@ def timeouts(target: AttackTarget) -> int:
     make_ids(target, [])
     frames = list(_init(OPEN, "open-"))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=OPEN)
+        exchange(connection, b"".join(frames), answer_count=OPEN)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda part: _begin_transactions(target, part), range(4)))
     target.reset_memory_peak()
@@ -143,7 +143,7 @@ def _produce(target: AttackTarget, broker: int, producers: range, *, acks: int) 
         topics = [{"name": "other", "partition_data": partition_data}]
         frames.append(request(0, 9, topic_data=topics, **fields))
     with socket.create_connection((host, int(port)), timeout=60.0) as connection:
-        exchange(connection, b"".join(frames), answers=len(frames))
+        exchange(connection, b"".join(frames), answer_count=len(frames))
 
 
 def _begin_transactions(target: AttackTarget, part: int) -> None:
@@ -166,7 +166,7 @@ def _ids(target: AttackTarget, count: int) -> None:
     make_ids(target, ["first"])
     frames = list(_init(count, "id-"))
     with target.socket() as connection:
-        exchange(connection, b"".join(frames), answers=count)
+        exchange(connection, b"".join(frames), answer_count=count)
 
 
 def _init(count: int, prefix: str) -> Iterator[bytes]:

@@ -87,7 +87,7 @@ async def run_exporter(program: Path, bootstrap: str, folder: Path) -> AsyncIter
         await process.wait()
 
 
-async def lags(address: str, *, topics: int) -> dict[str, int]:
+async def lags(address: str, *, topic_count: int) -> dict[str, int]:
     """Topic to lag, once so many topics are told of."""
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
@@ -96,6 +96,6 @@ async def lags(address: str, *, topics: int) -> dict[str, int]:
             except httpx.TransportError:
                 metrics = ""  # it does not listen yet
             by_topic = {topic: int(lag) for topic, lag in LAG.findall(metrics)}
-            if len(by_topic) >= topics:
+            if len(by_topic) >= topic_count:
                 return by_topic
             await asyncio.sleep(PAUSE_S)

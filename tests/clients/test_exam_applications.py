@@ -66,7 +66,7 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
         cluster_with_fixture_topics() as kafka,
         run_exporter(program, kafka.bootstrap, tmp_path) as address,
     ):
-        lag_by_topic = await lags(address, topics=len(expected))
+        lag_by_topic = await lags(address, topic_count=len(expected))
     answers = [ReaderStatement(topic=topic, lag=lag) for topic, lag in lag_by_topic.items()]
     [miss] = misses(expected, answers)
     assert miss.startswith("open: lag 3; expected: 0.")

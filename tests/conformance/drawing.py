@@ -405,9 +405,9 @@ def produce_flow(version: int, name: str | None) -> str:
     return "new" if version >= 12 else "old, 120 known" if version == 11 else "old"
 
 
-def ahead(identity: Identity, epochs: int) -> Identity:
+def ahead(identity: Identity, epoch_count: int) -> Identity:
     """The identity some epochs later, as far as an int16 goes."""
-    return Identity(identity.pid, min(identity.epoch + epochs, EPOCH_MAX))
+    return Identity(identity.pid, min(identity.epoch + epoch_count, EPOCH_MAX))
 
 
 def by_topic(places: list[Place]) -> dict[str, list[int]]:

@@ -59,9 +59,9 @@ def play(
     *,
     transaction_version: int,
     seed: int,
-    operations: int,
-    plays: int = PLAYS_PER_SEED,
-    shrinks: int = SHRINKS,
+    operation_count: int,
+    play_count: int = PLAYS_PER_SEED,
+    shrink_count: int = SHRINKS,
     missing: Missing = cells.cells_not_visited,
     tell: bool = False,
 ) -> Result:
@@ -79,11 +79,15 @@ def play(
     """
     begun_s = time.monotonic()
     session = Session(
-        addresses, transaction_version=transaction_version, seed=seed, plays=plays, shrinks=shrinks
+        addresses,
+        transaction_version=transaction_version,
+        seed=seed,
+        play_count=play_count,
+        shrink_count=shrink_count,
     )
     result = session.result
     number, differences_told = seed, 0
-    while not has_ended(result, operations, missing):
+    while not has_ended(result, operation_count, missing):
         session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
@@ -98,13 +102,13 @@ def play(
     return result
 
 
-def has_ended(result: Result, operations: int, missing: Missing) -> bool:
+def has_ended(result: Result, operation_count: int, missing: Missing) -> bool:
     """Whether so many operations were played, and a long play has been everywhere."""
     if len(result.differences) >= DIFFERENCES_MAX:
         return True
-    if operations < LONG_PLAY or result.operations >= LONGER_MAX * operations:
-        return result.operations >= operations
-    return result.operations >= operations and not any(missing(result))
+    if operation_count < LONG_PLAY or result.operations >= LONGER_MAX * operation_count:
+        return result.operations >= operation_count
+    return result.operations >= operation_count and not any(missing(result))
 
 
 def missing_anywhere(earlier_results: Sequence[Result], result: Result) -> Iterator[str]:
@@ -206,9 +210,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 addresses,
                 transaction_version=transaction_version,
                 seed=arguments.seed,
-                operations=arguments.operations,
-                plays=arguments.plays,
-                shrinks=arguments.shrink,
+                operation_count=arguments.operations,
+                play_count=arguments.plays,
+                shrink_count=arguments.shrink,
                 missing=partial(missing_anywhere, results) if is_last else cells.cells_not_visited,
                 tell=True,
             )

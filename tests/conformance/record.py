@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def record_stories(
-    names: Sequence[str], transaction_versions: Sequence[int], times: int = 1
+    names: Sequence[str], transaction_versions: Sequence[int], repeat_count: int = 1
 ) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     setups_wanted = [
@@ -89,7 +89,7 @@ def record_stories(
     ]
     recordings_by_play: dict[tuple[str, int], list[Recording]] = {}
     with ThreadPoolExecutor(max(1, len(setups_wanted))) as lanes:
-        for _ in range(times):
+        for _ in range(repeat_count):
             for part in lanes.map(
                 lambda level_and_setup: _on_setup(names, *level_and_setup), setups_wanted
             ):

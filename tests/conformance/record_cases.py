@@ -76,7 +76,7 @@ Plays = dict[Place, list[Play]]
 
 
 def record_cases_chosen(
-    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], times: int
+    cases_chosen: Sequence[Case], transaction_versions: Sequence[int], repeat_count: int
 ) -> tuple[Plays, list[str]]:
     """Play these cases at these levels; and what went wrong."""
     plays: Plays = {}
@@ -93,7 +93,7 @@ def record_cases_chosen(
         begun_s = time.monotonic()
         with kafka_on(setup_of(config), levels_needed[0]) as target:
             for level in sorted(levels_needed):
-                for turn in range(times):
+                for turn in range(repeat_count):
                     finalize_level(target.bootstrap, level)
                     complaints += _one_turn(cases_of_broker, target, level, plays, turn)
                 say(f"{time.monotonic() - begun_s:6.1f} s  {broker_name} at {level}")

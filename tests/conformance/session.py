@@ -38,12 +38,12 @@ class Session:
         *,
         transaction_version: int,
         seed: int,
-        plays: int = PLAYS_PER_SEED,
-        shrinks: int = SHRINKS,
+        play_count: int = PLAYS_PER_SEED,
+        shrink_count: int = SHRINKS,
     ) -> None:
-        self.result = Result(level=transaction_version, seed=seed, plays_per_seed=plays)
+        self.result = Result(level=transaction_version, seed=seed, plays_per_seed=play_count)
         self._shortest: Parted | None = None
-        self._shrinks = shrinks
+        self._shrinks = shrink_count
         self._last_try = 0
         self._addresses = addresses
         self._tries = 0

@@ -40,23 +40,23 @@ def test_a_random_play_meets_no_difference(transaction_version: int) -> None:
             addresses,
             transaction_version=transaction_version,
             seed=SEED,
-            operations=1,
-            plays=PLAYS,
-            shrinks=60,
+            operation_count=1,
+            play_count=PLAYS,
+            shrink_count=60,
         )
     assert not list(complaints(result)), "\n".join(report(result))
     assert result.succeeded > 0.3 * result.operations
     assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
 
 
-def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
+def played_by_two_of_ours(play_count: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as first_address, our_broker(2, **rules_of_one) as second_address:
         session = Session(
             (first_address, second_address),
             transaction_version=2,
             seed=SEED,
-            plays=plays,
-            shrinks=30,
+            play_count=play_count,
+            shrink_count=30,
         )
         session.play(SEED)
     return session.result

@@ -91,7 +91,7 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
                 name,
                 workers,
                 seconds=seconds,
-                inputs=options.inputs,
+                input_count=options.inputs,
                 on_progress=lambda text: (
                     print(f"\r{text}  ", end="", file=sys.stderr) if is_shown else None
                 ),
@@ -100,9 +100,9 @@ def _fuzz(names: Sequence[str], options: argparse.Namespace) -> int:
             totals.add_run(
                 TOTALS,
                 name,
-                inputs=outcome.inputs,
+                input_count=outcome.inputs,
                 seconds=outcome.seconds,
-                finds=len(outcome.finds),
+                find_count=len(outcome.finds),
             )
             if options.json:
                 print(msgspec.json.encode(outcome).decode(), flush=True)

@@ -114,7 +114,7 @@ def fuzz(
     workers: Workers,
     *,
     seconds: float | None,
-    inputs: int | None,
+    input_count: int | None,
     on_progress: Callable[[str], object],
 ) -> FuzzOutcome:
     """Fuzz one target for so long, or until so many inputs are through, whatever is first."""
@@ -138,12 +138,12 @@ def fuzz(
     while True:
         remaining_s = None if seconds is None else seconds - (time.monotonic() - begun_s)
         if (remaining_s is not None and remaining_s < 1) or (
-            inputs is not None and inputs_done >= inputs
+            input_count is not None and inputs_done >= input_count
         ):
             break
         options = [str(begin_folder), *_options(target, work_folder)]
-        if inputs is not None:
-            options.append(f"-runs={inputs - inputs_done}")
+        if input_count is not None:
+            options.append(f"-runs={input_count - inputs_done}")
         task = {
             "target": name,
             "directory": str(work_folder),

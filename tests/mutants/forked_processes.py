@@ -37,9 +37,9 @@ class ForkedProcesses:
         workers: How many run at the same time.
     """
 
-    def __init__(self, folder: Path, *, workers: int) -> None:
+    def __init__(self, folder: Path, *, worker_count: int) -> None:
         self._folder = Path(tempfile.mkdtemp(dir=folder))
-        self._workers = workers
+        self._workers = worker_count
 
     def run(
         self, jobs: Sequence[Job], *, until_s: float | None = None

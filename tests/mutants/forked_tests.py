@@ -89,12 +89,12 @@ class ForkedTests:
         workers: How many processes run at the same time.
     """
 
-    def __init__(self, session: pytest.Session, *, workers: int) -> None:
+    def __init__(self, session: pytest.Session, *, worker_count: int) -> None:
         self._item_by_id = {item.nodeid: item for item in session.items}
         self._baselines: dict[str, Baseline] = {}
         # Made before there are processes: each would make its own, and remove another's.
         folder = session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        self._processes = ForkedProcesses(folder, workers=workers)
+        self._processes = ForkedProcesses(folder, worker_count=worker_count)
 
     @property
     def test_ids(self) -> tuple[str, ...]:

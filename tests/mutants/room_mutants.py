@@ -40,7 +40,13 @@ SOURCE: Final = Path(__file__).parents[2] / "sim" / "txnsim"
 
 
 def break_rooms(
-    room_names: Sequence[str], *, text: str, seed: int, count: int, minutes: float, workers: int
+    room_names: Sequence[str],
+    *,
+    text: str,
+    seed: int,
+    count: int,
+    minutes: float,
+    worker_count: int,
 ) -> int:
     """Break lines of rooms, and run each room's own tests.
 
@@ -67,7 +73,7 @@ def break_rooms(
     }
 
     def use(session: pytest.Session) -> int:
-        campaign = RoomCampaign(ForkedTests(session, workers=workers), mutations_by_room)
+        campaign = RoomCampaign(ForkedTests(session, worker_count=worker_count), mutations_by_room)
         return campaign.run(until_s=time.monotonic() + minutes * 60)
 
     return with_collected_tests([folder_with_tests(room) for room in rooms], use, markers=MARKERS)

@@ -52,7 +52,9 @@ class RuleMutant(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-def break_rules(search_terms: Sequence[str], *, seed: int, minutes: float, workers: int) -> int:
+def break_rules(
+    search_terms: Sequence[str], *, seed: int, minutes: float, worker_count: int
+) -> int:
     """Break the functions of the rules whose ids or subjects contain a word; all without words.
 
     Args:
@@ -79,7 +81,7 @@ def break_rules(search_terms: Sequence[str], *, seed: int, minutes: float, worke
     named_test_ids = {test_id for test_ids in test_ids_by_rule.values() for test_id in test_ids}
 
     def use(session: pytest.Session) -> int:
-        forked = ForkedTests(session, workers=workers)
+        forked = ForkedTests(session, worker_count=worker_count)
         campaign = RuleCampaign(forked, chosen, sharing, test_ids_by_rule)
         return campaign.run(seed=seed, until_s=time.monotonic() + minutes * 60)
 

@@ -232,7 +232,7 @@ def test_a_process_that_hangs_is_killed_and_the_others_go_on(tmp_path: Path) -> 
     def fail(result: Path) -> None:
         raise AssertionError
 
-    processes = ForkedProcesses(tmp_path, workers=2)
+    processes = ForkedProcesses(tmp_path, worker_count=2)
     outcomes = {
         index: (result, is_signalled)
         for index, result, is_signalled in processes.run(
@@ -243,7 +243,7 @@ def test_a_process_that_hangs_is_killed_and_the_others_go_on(tmp_path: Path) -> 
 
 
 def test_no_job_begins_when_time_is_up(tmp_path: Path) -> None:
-    processes = ForkedProcesses(tmp_path, workers=1)
+    processes = ForkedProcesses(tmp_path, worker_count=1)
     assert list(processes.run([(Path.touch, 60.0)], until_s=0.0)) == []
 
 

@@ -85,7 +85,9 @@ class Judge:
         """What read_uncommitted shows of a topic: what was aborted, too."""
         return self._read(topic, IsolationLevel.READ_UNCOMMITTED)[0]
 
-    def assert_exactly_once(self, topic: str, expected: Iterable[str], *, ends: int = 0) -> None:
+    def assert_exactly_once(
+        self, topic: str, expected: Iterable[str], *, end_count: int = 0
+    ) -> None:
         """These values are committed in a topic, each one as often as it is named here.
 
         Args:
@@ -97,7 +99,7 @@ class Judge:
             RecipeError: One is missing, is there too often, or was not expected.
         """
         counts = Counter((record.value or b"").decode() for record in self.committed_records(topic))
-        expected_counts = Counter(expected) + Counter({"end": ends})
+        expected_counts = Counter(expected) + Counter({"end": end_count})
         wrong_counts = [
             f"{receipt!r} is there {counts[receipt]}×, not {expected_counts[receipt]}×"
             for receipt in sorted(counts | expected_counts)

@@ -45,7 +45,7 @@ def _kafkajs(lab: Lab) -> str:
     node = tool("node", NODE, RecipeError)
     project = node_project(RECIPES / "kafkajs")
     lab.run([node, "--test"], directory=project)
-    receipts = _receipts(lab, 20, ends=3)
+    receipts = _receipts(lab, 20, end_count=3)
     lab.run([node, "--test"], directory=project, environment=outside())
     return receipts
 
@@ -140,16 +140,16 @@ def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
     lab.run([java, log_option, *options, *LAUNCHER], directory=RECIPES / folder, timeout_s=240)
 
 
-def _receipts(lab: Lab, orders: int, *, ends: int = 0, must_abort: bool = True) -> str:
+def _receipts(lab: Lab, order_count: int, *, end_count: int = 0, must_abort: bool = True) -> str:
     """Each order has its receipt, once."""
     receipts = lab.judge.only_topic("receipts-")
-    expected = (f"receipt of order {order_number}" for order_number in range(orders))
-    lab.judge.assert_exactly_once(receipts, expected, ends=ends)
+    expected = (f"receipt of order {order_number}" for order_number in range(order_count))
+    lab.judge.assert_exactly_once(receipts, expected, end_count=end_count)
     if must_abort:
         lab.judge.assert_aborted(receipts)
     aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed_records(receipts))
     ids = lab.judge.transactional_ids()
-    return f"{orders} orders, {orders} receipts, {aborted} aborted; {len(ids)} transactional ids"
+    return f"{order_count} orders, {order_count} receipts, {aborted} aborted; {len(ids)} transactional ids"
 
 
 ALL: Final[Mapping[str, Recipe]] = {

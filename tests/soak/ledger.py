@@ -63,19 +63,21 @@ class SoakLedger:
         self.unknown_values: list[str] = []
         """Values that no client of ours writes."""
 
-    def tell(self, producer: str, number: int, outcome: TransactionOutcome, records: int) -> None:
+    def tell(
+        self, producer: str, number: int, outcome: TransactionOutcome, record_count: int
+    ) -> None:
         """Record the outcome of a transaction as its client knows it.
 
         Raises:
             ValueError: It has told of that one before, or has too many records.
         """
-        if not 0 < records <= RECORDS_MAX:
-            raise ValueError(f"{producer}/{number}: {records} records, at most {RECORDS_MAX}")
+        if not 0 < record_count <= RECORDS_MAX:
+            raise ValueError(f"{producer}/{number}: {record_count} records, at most {RECORDS_MAX}")
         outcomes = _counts_for(self._outcomes, producer, number)
         if outcomes[number]:
             raise ValueError(f"{producer}/{number} was told twice")
         outcomes[number] = _CODES[outcome]
-        _counts_for(self._sizes, producer, number)[number] = records
+        _counts_for(self._sizes, producer, number)[number] = record_count
         self.outcome_counts[outcome] += 1
 
     def read(self, record_value: bytes) -> None:

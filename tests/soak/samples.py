@@ -115,11 +115,11 @@ def sample(pid: int, counts: Path, at_s: float, held_before_mib: float = 0.0) ->
     )
 
 
-def per_thousand(samples: Sequence[Sample], figure: str, transactions: int) -> float:
+def per_thousand(samples: Sequence[Sample], figure: str, transaction_count: int) -> float:
     """Growth of a figure per 1,000 transactions, from the first fifth of a run to its end."""
     early_value, late_value, _ = growth(samples, Bound(figure=figure, share=0.0, extra=0.0))
     part = 1 - SETTLED_AT - 0.2
-    return (late_value - early_value) * 1000 / max(1.0, transactions * part)
+    return (late_value - early_value) * 1000 / max(1.0, transaction_count * part)
 
 
 def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float]:

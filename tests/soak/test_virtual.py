@@ -20,7 +20,7 @@ def test_nothing_is_open_in_the_end() -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_a_group_of_members_that_come_and_go_is_even_in_the_end() -> None:
-    soak = play_seed(2, trouble_count=1, members=20)
+    soak = play_seed(2, trouble_count=1, member_count=20)
     assert soak.crowd.answer_counts["none"] > 20
     assert (soak.open, soak.astray) == ((), ())
 

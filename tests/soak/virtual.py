@@ -57,11 +57,11 @@ class VirtualSoak:
     """One seed."""
 
     def __init__(
-        self, cluster: VirtualCluster, *, trouble_count: int = TROUBLES, members: int = 0
+        self, cluster: VirtualCluster, *, trouble_count: int = TROUBLES, member_count: int = 0
     ) -> None:
         self._cluster = cluster
-        self.crowd = Crowd(cluster, count=members, topic=TOPIC, partitions=PARTITIONS)
-        self._members = members
+        self.crowd = Crowd(cluster, count=member_count, topic=TOPIC, partitions=PARTITIONS)
+        self._members = member_count
         self._troubles = trouble_count
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
@@ -229,7 +229,7 @@ def play_seed(
     *,
     transaction_version: int = 2,
     trouble_count: int = TROUBLES,
-    members: int = 0,
+    member_count: int = 0,
     trace: Path | None = None,
 ) -> VirtualSoak:
     """Play a seed.
@@ -243,7 +243,7 @@ def play_seed(
     """
 
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
-        virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, members=members)
+        virtual_soak = VirtualSoak(cluster, trouble_count=trouble_count, member_count=member_count)
         await virtual_soak.run()
         if trace is not None:
             with trace.open("wb") as file:
@@ -274,7 +274,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
         soak = play_seed(
-            seed, transaction_version=options.level, members=options.members, trace=options.trace
+            seed,
+            transaction_version=options.level,
+            member_count=options.members,
+            trace=options.trace,
         )
         wrong_transactions = (*soak.open, *soak.astray)
         failed_seeds += bool(wrong_transactions)

@@ -23,7 +23,7 @@ def connection() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("query", "columns", "scans", "keys"),
+    ("query", "columns", "scan_count", "keys"),
     [
         ("SELECT count(*) FROM log", set(), 1, {}),
         ('SELECT max("offset") FROM log', {"offset"}, 1, {}),
@@ -51,12 +51,12 @@ def connection() -> Any:
     ],
 )
 def test_columns_places_and_keys_of_a_table(
-    connection: Any, query: str, columns: set[str], scans: int, keys: dict[str, set[str]]
+    connection: Any, query: str, columns: set[str], scan_count: int, keys: dict[str, set[str]]
 ) -> None:
     (use,) = table_uses(connection, query).values()
     names = {"topic", "partition", "offset", "value"}
     assert use.columns & names == frozenset(columns)
-    assert use.scan_count == scans
+    assert use.scan_count == scan_count
     assert {key: set(values) for key, values in use.keys.items()} == keys
 
 

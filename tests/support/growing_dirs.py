@@ -39,11 +39,11 @@ class GrowingDir:
         self._names: list[str] = []
         path.mkdir()
 
-    def grow(self, turns: int = 7) -> None:
+    def grow(self, turn_count: int = 7) -> None:
         """Add some transactions. Every third is aborted. Every seventh stays open for a while, so
         by default the last of each growth. The coordinators' logs have records about each.
         """
-        for _ in range(turns):
+        for _ in range(turn_count):
             self._turn(self._turns)
             self._turns += 1
         with tempfile.TemporaryDirectory() as scratch:

@@ -211,11 +211,11 @@ async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> N
     assert max(Counter(map(id, encoded_pieces)).values()) == 3
 
 
-@pytest.mark.parametrize("repeats", [1, 3])
-async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeats: int) -> None:
-    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeats)]
+@pytest.mark.parametrize("repeat_count", [1, 3])
+async def test_an_answer_that_is_too_large_is_given_up_while_it_grows(repeat_count: int) -> None:
+    topics = [{"name": f"topic-{topic_number}"} for topic_number in range(3_000 // repeat_count)]
     reply = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    reply = dataclasses.replace(reply, topics=reply.topics * repeats)
+    reply = dataclasses.replace(reply, topics=reply.topics * repeat_count)
     gone_over: list[Any] = []
     with pytest.raises(AnswerTooLargeError):
         await encoded_with_breaks(reply, pace(), gone_over.append, max_bytes=20_000)

@@ -752,7 +752,7 @@ def test_what_is_no_time_is_refused() -> None:
 # What is told
 
 
-def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
+def loaded_cluster(loss_count: int, left_out: int) -> LoadedCluster:
     return LoadedCluster(
         image=ClusterImage(cluster_id="abc"),
         logs={BrokerId(1): ()},
@@ -760,7 +760,7 @@ def loaded_cluster(losses: int, left_out: int) -> LoadedCluster:
         size=7,
         losses=tuple(
             DataLoss(path=f"f{loss_number}", position=3, size=9, reason="torn")
-            for loss_number in range(losses)
+            for loss_number in range(loss_count)
         ),
         left_out=tuple(f"g{group_number}: gone" for group_number in range(left_out)),
     )

@@ -53,12 +53,12 @@ class Shard:
         self.appended.append(records)
         return len(self.appended) if records else None
 
-    def write(self, *records: str, elements: int = 0) -> ShardWrite:
+    def write(self, *records: str, element_count: int = 0) -> ShardWrite:
         return ShardWrite(
             shard=self,
             decide=lambda: self.decide(records),
             append=self.append,
-            element_count=elements,
+            element_count=element_count,
         )
 
 
@@ -122,15 +122,15 @@ async def test_the_error_of_the_log_is_returned(env: VirtualEnvironment) -> None
     assert await shard.write("r").run() is REFUSAL
 
 
-@pytest.mark.parametrize("elements", [0, LARGE])
+@pytest.mark.parametrize("element_count", [0, LARGE])
 @within(run_virtual, seed=1)
 async def test_a_held_write_is_decided_again_and_nothing_prepared_is_appended(
-    env: VirtualEnvironment, elements: int
+    env: VirtualEnvironment, element_count: int
 ) -> None:
     shard = Shard()
     admission = held(shard)
-    write = shard.write("r", elements=elements)
-    answer = env.tasks.spawn(write.run(paced(env) if elements else None), name="write")
+    write = shard.write("r", element_count=element_count)
+    answer = env.tasks.spawn(write.run(paced(env) if element_count else None), name="write")
     await asyncio.sleep(1)
     assert (shard.decided, shard.appended) == (1, [])
     admission.set_result(None)
@@ -176,7 +176,7 @@ async def test_a_write_that_a_fault_refuses_is_not_decided_again(env: VirtualEnv
 async def test_a_large_write_is_prepared_in_slices(env: VirtualEnvironment) -> None:
     shard = Shard()
     pace = paced(env)
-    assert await shard.write("r", elements=LARGE).run(pace) == (Numbered(1, ("r",)), 1)
+    assert await shard.write("r", element_count=LARGE).run(pace) == (Numbered(1, ("r",)), 1)
     assert (pace.has_rested, shard.appended) == (True, [("prepared 1",)])
 
 
@@ -185,7 +185,7 @@ async def test_a_large_write_whose_shard_moves_in_a_break_appends_nothing(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    answer = env.tasks.spawn(shard.write("r", elements=LARGE).run(paced(env)), name="write")
+    answer = env.tasks.spawn(shard.write("r", element_count=LARGE).run(paced(env)), name="write")
     await asyncio.sleep(0)
     shard.is_moved = True
     assert await answer is MOVED
@@ -200,7 +200,7 @@ async def test_a_large_write_is_decided_again_while_its_inputs_change(
     """The last decision has no breaks, so that a busy shard does not keep a write for ever."""
     shard = Shard()
     shard.changes = changes
-    write_result = await shard.write("r", elements=LARGE).run(paced(env))
+    write_result = await shard.write("r", element_count=LARGE).run(paced(env))
     decisions = min(changes, DECISIONS_MAX) + 1
     assert write_result == (Numbered(decisions, ("r",)), 1)
     in_slices = changes < DECISIONS_MAX
@@ -212,6 +212,6 @@ async def test_large_writes_about_one_thing_are_decided_one_after_the_other(
     env: VirtualEnvironment,
 ) -> None:
     shard = Shard()
-    writes = [shard.write(f"{write_number}", elements=LARGE) for write_number in range(5)]
+    writes = [shard.write(f"{write_number}", element_count=LARGE) for write_number in range(5)]
     await asyncio.gather(*(write.run(paced(env)) for write in writes))
     assert (shard.decided, len(shard.appended)) == (5, 5), "none was made anew"

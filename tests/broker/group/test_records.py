@@ -152,11 +152,11 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
     assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
 
 
-@pytest.mark.parametrize(("limit", "batches"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
-def test_records_that_need_not_go_together_are_shared_out(limit: int, batches: int) -> None:
+@pytest.mark.parametrize(("limit", "batch_count"), [(1_000_000, 1), (200, 3), (1, len(RECORDS))])
+def test_records_that_need_not_go_together_are_shared_out(limit: int, batch_count: int) -> None:
     shares = list(split_in_batches(RECORDS, batch_bytes_max=limit))
     assert [record for share in shares for record in share] == RECORDS
-    assert len(shares) == batches
+    assert len(shares) == batch_count
     for share in shares:
         batch = encode_batch(share, now_ms=9)
         assert batch == encode_batch(tuple(share), now_ms=9), "encoded once, as it would be anew"

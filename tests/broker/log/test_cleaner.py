@@ -625,9 +625,9 @@ def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.Monk
     assert bases_left == [0, 3]
 
 
-@pytest.mark.parametrize("pauses", range(1, 6))
+@pytest.mark.parametrize("pause_count", range(1, 6))
 def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, pauses: int
+    monkeypatch: pytest.MonkeyPatch, pause_count: int
 ) -> None:
     monkeypatch.setattr(cleaner, "PAUSE_BYTES", 1)
     compacted_log = Compacted()
@@ -638,7 +638,7 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
     dirty_range = dirt_of(compacted_log.log, NOW)
     assert dirty_range is not None
     steps = clean(compacted_log.log, dirty_range, NOW)
-    for _ in range(pauses):
+    for _ in range(pause_count):
         next(steps)
     records_before = compacted_log.records()
     assert records_before == [(0, "a", "0"), (1, "b", "0"), (2, "a", "1"), (3, "b", "1")]

@@ -614,10 +614,10 @@ def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
     assert driver.log.high_watermark == 1
 
 
-def leader(batches: int = 4) -> LogDriver:
+def leader(batch_count: int = 4) -> LogDriver:
     driver = LogDriver()
     driver.log.local.keep_tail()
-    for _ in range(batches):
+    for _ in range(batch_count):
         driver.append(plain(2))
     return driver
 

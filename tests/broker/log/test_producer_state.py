@@ -588,14 +588,16 @@ def test_a_marker_is_in_the_next_snapshot() -> None:
     assert (snapshot_entry.timestamp, snapshot_entry.txn_first_offset) == (200, -1)
 
 
-@pytest.mark.parametrize(("epoch", "batches"), [(0, 1), (1, 0)])
-def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(epoch: int, batches: int) -> None:
+@pytest.mark.parametrize(("epoch", "batch_count"), [(0, 1), (1, 0)])
+def test_a_marker_clears_the_batches_only_if_it_bumps_the_epoch(
+    epoch: int, batch_count: int
+) -> None:
     state = PartitionProducers()
     data(state, 0)
     marker(state, 1, epoch=epoch)
     entry = state.find(7)
     assert entry is not None
-    assert len(entry.batches) == batches
+    assert len(entry.batches) == batch_count
 
 
 def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:

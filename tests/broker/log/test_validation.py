@@ -688,9 +688,9 @@ WIDE = 60_000
 """Headers of one record."""
 
 
-def wide(headers: int, codec: int) -> bytes:
+def wide(header_count: int, codec: int) -> bytes:
     """A batch of one record with so many headers."""
-    body = b"\0\0\0\x01\x01" + signed_varint(headers) + b"\0\x01" * headers
+    body = b"\0\0\0\x01\x01" + signed_varint(header_count) + b"\0\x01" * header_count
     return batch_of_payload(codec, signed_varint(len(body)) + body, 1)
 
 

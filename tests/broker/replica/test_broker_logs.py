@@ -296,9 +296,9 @@ def disks() -> Disks:
     return Disks()
 
 
-def fill(driver: LogDriver, batches: int, *, at_ms: int = 0) -> None:
+def fill(driver: LogDriver, batch_count: int, *, at_ms: int = 0) -> None:
     driver.now = NOW + at_ms
-    for _ in range(batches):
+    for _ in range(batch_count):
         assert driver.append(plain(record_value=VALUE)) == 0
 
 

@@ -55,8 +55,8 @@ def in_turn() -> Callable[[int, int], int]:
     return lambda low, high: low + next(steps) % (high - low)
 
 
-def sessions(slots: int = 1000) -> FetchSessions:
-    return FetchSessions(slot_count=slots, draw_number=in_turn())
+def sessions(slot_count: int = 1000) -> FetchSessions:
+    return FetchSessions(slot_count=slot_count, draw_number=in_turn())
 
 
 class Reader:
@@ -426,16 +426,20 @@ def test_the_zero_id_has_no_name() -> None:
 # The cache
 
 
-def fill(cache: FetchSessions, readers: int, *keys: PartitionKey, **fields: bool) -> list[Reader]:
-    readers_made = [Reader(cache, **fields) for _ in range(readers)]
+def fill(
+    cache: FetchSessions, reader_count: int, *keys: PartitionKey, **fields: bool
+) -> list[Reader]:
+    readers_made = [Reader(cache, **fields) for _ in range(reader_count)]
     for reader in readers_made:
         reader.fetch(*keys)
     return readers_made
 
 
-@pytest.mark.parametrize(("slots", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
-def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int) -> None:
-    cache = sessions(slots)
+@pytest.mark.parametrize(
+    ("slot_count", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)]
+)
+def test_slots_are_split_evenly_among_the_shards(slot_count: int, sessions_kept: int) -> None:
+    cache = sessions(slot_count)
     readers = fill(cache, 20, A)
     assert len(cache) == sessions_kept
     assert [reader.session_id > 0 for reader in readers] == [n < sessions_kept for n in range(20)]

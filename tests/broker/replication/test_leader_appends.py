@@ -277,10 +277,10 @@ def held_bytes_of(cluster: VirtualCluster) -> int:
     return sum(map(held_bytes, replicas_by_partition(disks)))
 
 
-async def write(app: Cluster, transactions: int, transactional_id: str = "app") -> None:
+async def write(app: Cluster, transaction_count: int, transactional_id: str = "app") -> None:
     async with Producer(app, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        for transaction_number in range(transactions):
+        for transaction_number in range(transaction_count):
             producer.begin()
             for partition in range(3):
                 producer.send("orders", partition, RECORD, key=str(transaction_number).encode())

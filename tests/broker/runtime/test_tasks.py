@@ -34,8 +34,8 @@ async def tasks() -> AsyncIterator[LoopTasks]:
     assert len(tasks) == 0
 
 
-async def a_few_turns(turns: int = 5) -> None:
-    for _ in range(turns):
+async def a_few_turns(turn_count: int = 5) -> None:
+    for _ in range(turn_count):
         await asyncio.sleep(0)
 
 
@@ -250,8 +250,8 @@ async def test_an_exception_after_a_wait_is_the_outcome_and_no_bug(tasks: LoopTa
     assert logs == []
 
 
-@pytest.mark.parametrize("turns", [5, 0], ids=["waiting", "before its task began"])
-async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> None:
+@pytest.mark.parametrize("turn_count", [5, 0], ids=["waiting", "before its task began"])
+async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turn_count: int) -> None:
     cleanups = []
 
     async def wait() -> None:
@@ -262,7 +262,7 @@ async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> N
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
-    await a_few_turns(turns)
+    await a_few_turns(turn_count)
     await tasks.close()
     assert cleanups == ["cleaned up"]
     assert isinstance(outcomes.only[1], asyncio.CancelledError)
@@ -645,9 +645,11 @@ WORK_NS = 1_000_000
 class Worker:
     """Has so many pieces of work."""
 
-    def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, wanted_ns: int = 0):
+    def __init__(
+        self, turns: Turns, log: list[str], name: str, piece_count: int, *, wanted_ns: int = 0
+    ):
         self.turns, self.log, self.name = turns, log, name
-        self.pieces, self.wanted_ns = pieces, wanted_ns
+        self.pieces, self.wanted_ns = piece_count, wanted_ns
         self.used_ns = self.busy_period = 0
         self.on_done: Callable[[], None] = lambda: None
         turns.wait(self, wanted_ns=wanted_ns)

@@ -51,8 +51,8 @@ class Writer:
         self.ring.add(text, 1, lives_of([row]), is_opening=opening)
         return index
 
-    def fill(self, events: int) -> None:
-        for _ in range(events):
+    def fill(self, event_count: int) -> None:
+        for _ in range(event_count):
             self.write()
 
     def kept(self, from_index: int = 0) -> list[int]:

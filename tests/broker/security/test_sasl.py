@@ -473,9 +473,11 @@ SHA_256 = ScramMechanism.SCRAM_SHA_256
 TWICE = ErrorCode.duplicate_resource
 
 
-def upsertion(user: str = "bob", *, mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
+def upsertion(
+    user: str = "bob", *, mechanism: int = SHA_256, iteration_count: int = 4096
+) -> Upsertion:
     return Upsertion(
-        user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"p"
+        user=user, mechanism=mechanism, iterations=iteration_count, salt=b"s", salted_password=b"p"
     )
 
 
@@ -550,7 +552,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
         credentials_before,
         deletions=[Deletion(user=user, mechanism=mechanism) for user, mechanism in deletions],
         upsertions=[
-            with_credential(upsertion(user, mechanism=mechanism, iterations=count))
+            with_credential(upsertion(user, mechanism=mechanism, iteration_count=count))
             for user, mechanism, count in upsertions
         ],
     )

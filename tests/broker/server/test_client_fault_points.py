@@ -260,16 +260,16 @@ async def test_a_damaged_length_of_an_answer_says_too_little(
 # Connections that break
 
 
-@pytest.mark.parametrize(("point", "records"), [(REQUEST, 0), (RESPONSE, 1)])
+@pytest.mark.parametrize(("point", "record_count"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_connection_breaks_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, records: int
+    cluster: VirtualCluster, wire: WireClient, /, point: FaultPoint, record_count: int
 ) -> None:
     cluster.arm(Disconnect(), point, client_id="wire", api="Produce", limit=1)
     wire.send(wire.metadata() + wire.produce(first_partition()) + wire.produce(first_partition()))
     assert (await wire.answer())[0] == 1, "what was answered before arrives"
     assert await wire.is_closed_by_broker()
-    assert await count_records(cluster) == records
+    assert await count_records(cluster) == record_count
 
 
 @within(run)

@@ -241,7 +241,7 @@ async def test_acks_0_that_fails_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    ("point", "action", "records", "answer_error"),
+    ("point", "action", "record_count", "answer_error"),
     [
         (REQUEST, Delay(delay_ms=5_000), 1, E.none),
         (REQUEST, Fail(error="NOT_LEADER_OR_FOLLOWER"), 0, E.not_leader_or_follower),
@@ -258,7 +258,7 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     /,
     point: FaultPoint,
     action: Action,
-    records: int,
+    record_count: int,
     answer_error: ErrorCode | None,
 ) -> None:
     cluster.arm(action, point, client_id="wire", api="Produce", limit=1)
@@ -272,7 +272,7 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
         took_ms = cluster.env.clock.monotonic_ms() - started_ms
         assert (took_ms >= 5_000) == isinstance(action, Delay)
         assert (await wire.answer())[0] == 2
-    assert await count_records(cluster) == records
+    assert await count_records(cluster) == record_count
 
 
 @pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])

@@ -200,7 +200,7 @@ def test_renewals_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("acknowledge_type", "deliveries", "state", "reason"),
+    ("acknowledge_type", "delivery_count", "state", "reason"),
     [
         (AcknowledgeType.REJECT, 1, RecordState.ARCHIVING, DeadLetterReason.REJECTED),
         (AcknowledgeType.RELEASE, 1, RecordState.AVAILABLE, None),
@@ -211,14 +211,14 @@ def test_renewals_do_not_pile_up() -> None:
     ],
 )
 def test_what_goes_to_the_dead_letters(
-    acknowledge_type: int, deliveries: int, state: RecordState, reason: DeadLetterReason | None
+    acknowledge_type: int, delivery_count: int, state: RecordState, reason: DeadLetterReason | None
 ) -> None:
-    partition = load_partition(f"0-0 0 {deliveries - 1}", "5-9 0 1")
+    partition = load_partition(f"0-0 0 {delivery_count - 1}", "5-9 0 1")
     a = PartitionMember(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
-    assert a.takes("0-0") == f"0-0:{deliveries}"
+    assert a.takes("0-0") == f"0-0:{delivery_count}"
     concluded = a.acknowledge(f"0-0:{acknowledge_type}")
     assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (
         [reason] if reason else []
     )
     if state is RecordState.ARCHIVING:
-        assert in_flight_text(partition).startswith(f"0-0 archiving {deliveries}")
+        assert in_flight_text(partition).startswith(f"0-0 archiving {delivery_count}")

@@ -272,7 +272,7 @@ def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "deliveries", "expected_ranges"),
+    ("limit", "delivery_count", "expected_ranges"),
     [
         (5, 2, "0-99:3 100-109:3"),  # from 3 on: max(2, ceil(5 / 2))
         (5, 3, "0-49:4"),
@@ -288,10 +288,10 @@ def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
     ],
 )
 def test_fewer_records_are_delivered_near_the_limit(
-    limit: int, deliveries: int, expected_ranges: str
+    limit: int, delivery_count: int, expected_ranges: str
 ) -> None:
     _, member = release_records("0-99 100-109", 0, limit=limit)
-    member.partition = load_partition(f"0-99 0 {deliveries}", f"100-109 0 {deliveries}")
+    member.partition = load_partition(f"0-99 0 {delivery_count}", f"100-109 0 {delivery_count}")
     assert member.takes("0-99 100-109") == expected_ranges
 
 

@@ -34,12 +34,12 @@ NO_TOPIC = "This server does not host this topic-partition."
 class ShareStateBench:
     """A shard whose decisions are applied at once."""
 
-    def __init__(self, updates: int = 500, **rules: bool) -> None:
+    def __init__(self, update_count: int = 500, **rules: bool) -> None:
         self.shard = ShareStateShard(
             partition=0,
             coordinator_epoch=0,
             rules=Rules(**rules),
-            updates_per_snapshot=updates,
+            updates_per_snapshot=update_count,
         )
         self.decisions = ShareStateDecisions(
             shard=self.shard,
@@ -265,7 +265,7 @@ def test_the_start_offset_never_goes_back(
 
 
 def test_so_many_updates_make_a_snapshot() -> None:
-    state_bench = ShareStateBench(updates=2)
+    state_bench = ShareStateBench(update_count=2)
     state_bench.initialize()
     state_bench.read(7)
     state_bench.write(StateBatch(5, 5, 2, 1), leader=8, complete=1)
@@ -284,7 +284,7 @@ def test_so_many_updates_make_a_snapshot() -> None:
 
 
 def test_without_updates_every_change_is_a_snapshot() -> None:
-    state_bench = ShareStateBench(updates=0)
+    state_bench = ShareStateBench(update_count=0)
     state_bench.initialize()
     assert isinstance(state_bench.write(), ShareSnapshot)
     assert isinstance(state_bench.write(), ShareSnapshot)
@@ -336,7 +336,7 @@ def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
 
 
 def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:
-    state_bench = ShareStateBench(updates=3, share_starts_never_go_back=False)
+    state_bench = ShareStateBench(update_count=3, share_starts_never_go_back=False)
     state_bench.initialize()
     state_bench.write(start=8, complete=4)
     state_bench.write(StateBatch(2, 3, 2, 1), start=6, complete=1)

@@ -16,8 +16,8 @@ A, B, C = ShareKey("g", TOPIC, 0), ShareKey("g", TOPIC, 1), ShareKey("h", OTHER,
 NOW_MS = 1_700_000_000_000
 
 
-def shard(updates: int = 500) -> ShareStateShard:
-    return ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=updates)
+def shard(update_count: int = 500) -> ShareStateShard:
+    return ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=update_count)
 
 
 def snapshot(key: ShareKey = A, *, written_ms: int = NOW_MS, **values: int) -> ShareSnapshot:
@@ -46,8 +46,8 @@ def update(
     )
 
 
-def shard_with_records(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
-    state_shard = shard(updates)
+def shard_with_records(*records: ShareRecord, update_count: int = 500) -> ShareStateShard:
+    state_shard = shard(update_count)
     for offset, record in enumerate(records):
         state_shard.apply(record, record_offset=offset)
     return state_shard
@@ -111,7 +111,7 @@ def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
 
 
 def test_updates_are_counted_up_to_the_snapshot_that_they_led_to() -> None:
-    state_shard = shard_with_records(snapshot(), update(), snapshot(epoch=1), updates=2)
+    state_shard = shard_with_records(snapshot(), update(), snapshot(epoch=1), update_count=2)
     assert state_shard.update_counts == {A: 1}  # one in between leaves the count as it is
     state_shard.apply(update(), record_offset=3)
     state_shard.apply(snapshot(epoch=2), record_offset=4)

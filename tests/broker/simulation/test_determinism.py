@@ -132,8 +132,8 @@ def unreachable_after(trace_level: TraceLevel, version: int) -> int:
         ):
             await producer.init_transactions()
 
-            async def work(transactions: int) -> None:
-                for transaction_number in range(transactions):
+            async def work(transaction_count: int) -> None:
+                for transaction_number in range(transaction_count):
                     producer.begin()
                     producer.send("orders", transaction_number % 3, b"x" * 100)
                     await (producer.abort() if transaction_number % 5 == 0 else producer.commit())

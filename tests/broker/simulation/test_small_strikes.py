@@ -324,8 +324,8 @@ async def _repeat(broker: Struck, drive: Drive, count: int) -> Repeated:
     """Do a step so many times."""
     numbers = itertools.count()
 
-    async def cross(times: int) -> None:
-        for _ in range(times):
+    async def cross(repeat_count: int) -> None:
+        for _ in range(repeat_count):
             await drive(broker, next(numbers))
 
     async def lines() -> int:
@@ -547,16 +547,18 @@ two, up to 1,000 and 2,000 (``test_small_steps.RISING``).
 """
 
 
-def _too_much(name: str, action: Action | None, repeated: Repeated, crossings: int) -> list[str]:
+def _too_much(
+    name: str, action: Action | None, repeated: Repeated, crossing_count: int
+) -> list[str]:
     complaints = []
     kept_each = KEPT.get(name, 0) + VIRTUAL_CONNECTION_BYTES
     if name == "stall_another":
         kept_each += WAITING_BYTES + VIRTUAL_CONNECTION_BYTES
     elif action is not None and _waits(action):
         kept_each += WAITING_BYTES
-    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repeated.sent_bytes + kept_each * crossings
+    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repeated.sent_bytes + kept_each * crossing_count
     if repeated.kept_bytes > kept_max:
-        complaints.append(f"{name}, {action}: keeps {repeated.kept_bytes} of {crossings}")
+        complaints.append(f"{name}, {action}: keeps {repeated.kept_bytes} of {crossing_count}")
     lines_max = STEADY_MAX * max(repeated.lines_at_few, FEW_LINES)
     if repeated.lines_at_many > lines_max and name not in RISING:
         complaints.append(

@@ -39,9 +39,9 @@ from txnsim.testing.rebuilt_cluster import RebuiltCluster
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
 
-def tracer(notes: int, *, trace_level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
+def tracer(note_count: int, *, trace_level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
     tracer = Tracer(lambda: 5_000, level=trace_level)
-    for note_number in range(notes):
+    for note_number in range(note_count):
         tracer.emit("note", "scenario", data={"text": f"note {note_number}"})
     return tracer
 

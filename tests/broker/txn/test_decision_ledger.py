@@ -47,11 +47,11 @@ def ledger_of() -> DecisionLedger:
     return DecisionLedger(lambda _: (WHOLE, WHOLE))
 
 
-def stream_of(transactions: int, *, by_epoch: bool, gap_ms: int, seed: int) -> Stream:
+def stream_of(transaction_count: int, *, by_epoch: bool, gap_ms: int, seed: int) -> Stream:
     """Transactions of which one in 400 has no marker, another outcome, or a marker twice."""
     rng = SeededRng(seed).stream("transactions")
     stream: Stream = []
-    for number in range(transactions):
+    for number in range(transaction_count):
         at_ms = 1_000_000 + number * gap_ms
         place = EpochPlace(7, number, ORDERS) if by_epoch else PLACE
         commit = rng.random() < 0.7

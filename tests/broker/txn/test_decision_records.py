@@ -11,14 +11,14 @@ from txnsim.txn.decision_records import ProducerBatch, records_of, written_ms_of
 from txnsim.txn.decision_report import RecordsConcerned
 
 
-def data(offset: int, at_ms: int, *, epoch: int = 0, records: int = 2) -> ProducerBatch:
+def data(offset: int, at_ms: int, *, epoch: int = 0, record_count: int = 2) -> ProducerBatch:
     return ProducerBatch(
         base_offset=offset,
-        last_offset=offset + records - 1,
+        last_offset=offset + record_count - 1,
         producer_epoch=epoch,
         is_control=False,
         is_commit=False,
-        record_count=records,
+        record_count=record_count,
         max_timestamp_ms=at_ms,
         leader_epoch=0,
     )

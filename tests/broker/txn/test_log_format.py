@@ -451,15 +451,15 @@ def test_a_growing_transaction_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("characters", "is_kept"),
+    ("character_count", "is_kept"),
     [
         (1, True),
         (log_format.CACHED_ID_CHARACTERS_MAX, True),
         (log_format.CACHED_ID_CHARACTERS_MAX + 1, False),
     ],
 )
-def test_the_key_of_a_very_long_id_is_not_kept(characters: int, *, is_kept: bool) -> None:
-    transactional_id = TransactionalId("k" * characters)
+def test_the_key_of_a_very_long_id_is_not_kept(character_count: int, *, is_kept: bool) -> None:
+    transactional_id = TransactionalId("k" * character_count)
     first_transition = to_first(
         transactional_id, producer_id=ProducerId(1), timeout_ms=1, now_ms=NOW_MS
     )

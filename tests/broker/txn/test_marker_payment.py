@@ -287,16 +287,16 @@ def test_a_lost_marker_is_still_due(
         min_size=1,
         max_size=5,
     ),
-    strays=st.integers(1, 2),
+    stray_count=st.integers(1, 2),
     is_v2=st.booleans(),
     skew_ms=st.integers(-100_000, 100_000),
 )
 def test_what_lies_behind_the_marker_of_the_last_decision_is_never_committed(
-    transactions: list[Txn], strays: int, *, is_v2: bool, skew_ms: int
+    transactions: list[Txn], stray_count: int, *, is_v2: bool, skew_ms: int
 ) -> None:
     """However wrong the clocks are, as the logs are whole: each decision has its marker."""
     history = History(
-        [*transactions, *[Stray()] * strays],
+        [*transactions, *[Stray()] * stray_count],
         is_v2=is_v2,
         skew_ms=skew_ms,
         backdated_ms=3_600_000,  # as producers that stamp events do: their clock tells nothing

@@ -32,7 +32,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def standing(
-    cause: Cause, holder: BlockingTxn | None = None, *, other_holders: int = 0
+    cause: Cause, holder: BlockingTxn | None = None, *, other_holder_count: int = 0
 ) -> ReaderStanding:
     return ReaderStanding(
         partition=PARTITION,
@@ -40,7 +40,7 @@ def standing(
         last_stable_offset=1,
         high_watermark=4,
         blocking_txn=holder,
-        later_open_count=other_holders,
+        later_open_count=other_holder_count,
     )
 
 
@@ -68,7 +68,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
     verdict: OpenTxnStatus, advice: str
 ) -> None:
     first_sentence, second_sentence, third_sentence, last_sentence = standing_sentences(
-        standing(Cause.HANGING, holder(verdict), other_holders=2)
+        standing(Cause.HANGING, holder(verdict), other_holder_count=2)
     )
     assert first_sentence == withheld_sentence(1, 4)
     assert "producer id 7, epoch 0" in second_sentence

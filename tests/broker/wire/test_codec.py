@@ -286,8 +286,8 @@ def test_a_request_with_too_many_elements_can_not_be_read() -> None:
 
 
 def test_a_header_with_too_many_tags_can_not_be_read() -> None:
-    def frame(tags: int) -> bytes:
-        return b"\0\x10\0\4\0\0\0\1\xff\xff" + uvarint(tags) + b"\x64\0" * tags
+    def frame(tag_count: int) -> bytes:
+        return b"\0\x10\0\4\0\0\0\1\xff\xff" + uvarint(tag_count) + b"\x64\0" * tag_count
 
     assert read_request_header(frame(HEADER_TAGS_MAX)).api_key == 16
     with pytest.raises(MalformedFrameError, match="tagged fields"):
@@ -541,7 +541,7 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "elements"),
+    ("message", "element_count"),
     [
         (build(response_class(26, 5), throttle_time=0, error_code=0), 0),
         (
@@ -560,12 +560,12 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
     ],
     ids=["no elements", "elements"],
 )
-def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
+def test_steps_give_the_same_bytes(message: Any, element_count: int) -> None:
     for _ in ("compiled", "found"):
         encoded_pieces: list[bytes] = []
         steps_taken = sum(encode_in_steps(message, encoded_pieces))
         assert b"".join(encoded_pieces) == encode_body(message)
-        assert (steps_taken > 0) is (elements > 0)
+        assert (steps_taken > 0) is (element_count > 0)
 
 
 def test_elements_of_elements_are_steps_too() -> None:

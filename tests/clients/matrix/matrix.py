@@ -45,9 +45,9 @@ class Matrix:
         self.details: list[str] = []
         """For each program that failed, the end of what it said."""
 
-    def ask(self, questions: Sequence[Question], *, lanes: int) -> list[Result]:
+    def ask(self, questions: Sequence[Question], *, lane_count: int) -> list[Result]:
         """Put all questions, side by side, and wait for all answers."""
-        executor = ThreadPoolExecutor(lanes)
+        executor = ThreadPoolExecutor(lane_count)
         futures: list[Future[list[Result]]] = []
         try:
             futures += [executor.submit(self._ask, question) for question in questions]

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             excluded=bench.unsupported_checks,
         )
         matrix = Matrix(bench)
-        results = matrix.ask(selected, lanes=options.lanes)
+        results = matrix.ask(selected, lane_count=options.lanes)
         bugs = bench.complaints()
     for limit in limits:
         say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")

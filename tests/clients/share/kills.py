@@ -274,7 +274,7 @@ def configure(bootstrap: str) -> None:
         outcome.result()
 
 
-def play(strikes: int, seed: int) -> Verdict:
+def play(strike_count: int, seed: int) -> Verdict:
     """The whole story; each strike is told as it comes."""
     random_source = random.Random(seed)
     with cluster() as (server, control), ExitStack() as stack:
@@ -283,7 +283,7 @@ def play(strikes: int, seed: int) -> Verdict:
         feed = Feed(server.bootstrap)
         stack.callback(feed.stop)
         time.sleep(2 * PAUSE_S)
-        for nth in range(strikes):
+        for nth in range(strike_count):
             try:
                 description = strike(
                     control, STRIKE_TARGETS[nth % len(STRIKE_TARGETS)], random_source

@@ -201,10 +201,10 @@ def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
     return remaining
 
 
-def record(book_name: str, times: int) -> None:
+def record(book_name: str, repeat_count: int) -> None:
     """Ask a real Kafka, each time a fresh one."""
     book = BOOKS[book_name]
-    for _ in range(times):
+    for _ in range(repeat_count):
         with ApacheKafka(
             properties={**_EVERYWHERE, **book.properties}, jvm_options=("-Xmx700m",)
         ) as kafka:

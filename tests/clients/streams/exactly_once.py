@@ -180,7 +180,7 @@ def _run(protocol: str, *, seed: int, stores: bool) -> list[str]:
             transaction_version=2,
             seed=seed,
             protocol=protocol,
-            standbys=1,
+            standby_count=1,
             settings=settings,
             replaces_threads=True,
         ) as lab:

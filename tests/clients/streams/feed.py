@@ -56,13 +56,13 @@ class Feeder:
         self._chance = chance
         self._refused: list[KafkaError] = []
 
-    def feed(self, rounds: int) -> None:
+    def feed(self, round_count: int) -> None:
         """So many words for each partition; done when they are acknowledged.
 
         Raises:
             KafkaException: The cluster did not take them.
         """
-        for _ in range(rounds):
+        for _ in range(round_count):
             for partition in range(self._partitions):
                 word = self._chance.choice(WORDS)
                 self._ledger.feed(word)

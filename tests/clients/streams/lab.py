@@ -90,13 +90,13 @@ class Lab(ManagedResource):
         seed: int,
         is_real: bool = False,
         protocol: str = "classic",
-        standbys: int = 0,
+        standby_count: int = 0,
         settings: Mapping[str, str] | None = None,
         replaces_threads: bool = False,
     ) -> None:
         self._settings = {**_STREAMS, **_PROTOCOLS[protocol], **(settings or {})}
         if protocol == "classic":  # with the streams protocol the brokers say how many
-            self._settings["num.standby.replicas"] = str(standbys)
+            self._settings["num.standby.replicas"] = str(standby_count)
         self.join_api = "JoinGroup" if protocol == "classic" else "StreamsGroupHeartbeat"
         """What an instance joins its group with."""
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
@@ -104,7 +104,9 @@ class Lab(ManagedResource):
         self.cluster = (
             real_cluster(transaction_version=transaction_version)
             if is_real
-            else simulated_cluster(root, transaction_version=transaction_version, standbys=standbys)
+            else simulated_cluster(
+                root, transaction_version=transaction_version, standby_count=standby_count
+            )
         )
         self._root = root
         self._replaces_threads = replaces_threads
@@ -166,8 +168,8 @@ class Lab(ManagedResource):
 
     # Doing
 
-    def feed(self, rounds: int) -> None:
-        self._feeder.feed(rounds)
+    def feed(self, round_count: int) -> None:
+        self._feeder.feed(round_count)
 
     def feeding(self) -> Feeding:
         return self._feeder.feeding()

@@ -128,18 +128,18 @@ def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsideParti
     return differences
 
 
-@pytest.mark.parametrize("moments", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("moment_count", [30, pytest.param(1_000, marks=pytest.mark.nightly)])
 def test_the_page_says_what_is_so_or_how_far_it_is_behind(
-    new_page: Any, browser: object, moments: int
+    new_page: Any, browser: object, moment_count: int
 ) -> None:
     seen_states = set()
     compared_count = behind_count = 0
     with (
         TxnsimServer(arguments=("--ui", "--http", "0")) as server,
-        DrawnCluster(server, seed=moments) as drawn_cluster,
+        DrawnCluster(server, seed=moment_count) as drawn_cluster,
     ):
         page = new_page(server.http, expects=("409", "404", "503", "net::ERR_"))
-        for _ in range(moments):
+        for _ in range(moment_count):
             for _ in range(ACTIONS_BETWEEN_MOMENTS):
                 drawn_cluster.step()
             moment = shown_moment(page, drawn_cluster)
@@ -165,5 +165,5 @@ def test_the_page_says_what_is_so_or_how_far_it_is_behind(
                     assert last["verdict"] == newest["state"], [*context, last]
             compared_count += 1
             seen_states.add(verdict_after["state"])
-    assert compared_count > moments / 3, "nothing is shown where nothing is compared"
+    assert compared_count > moment_count / 3, "nothing is shown where nothing is compared"
     assert {"healthy", "open", "hangs"} <= seen_states

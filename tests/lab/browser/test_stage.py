@@ -596,10 +596,11 @@ TAKEN: Final = """(rows) => {
 
 
 @pytest.mark.parametrize(
-    ("action", "message_class", "offers"), [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)]
+    ("action", "message_class", "offer_count"),
+    [("hold", "held", 1), ("delay 9000 ms", "delayed", 0)],
 )
 def test_only_what_is_held_is_released_by_hand(
-    fresh_server: TxnsimServer, new_page: Any, action: str, message_class: str, offers: int
+    fresh_server: TxnsimServer, new_page: Any, action: str, message_class: str, offer_count: int
 ) -> None:
     """No release shortens a delay, and the page would have said that it goes on."""
     page = new_page(fresh_server.http)
@@ -608,4 +609,4 @@ def test_only_what_is_held_is_released_by_hand(
     page.evaluate(TAKEN, [LEADS, *ABORTS, owes("app", 7), *held_by_rule(action, 7, "t-0")])
     message = page.locator(f".message.{message_class}")
     message.wait_for()
-    assert message.get_by_role("button", name="Release").count() == offers
+    assert message.get_by_role("button", name="Release").count() == offer_count

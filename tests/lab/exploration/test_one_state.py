@@ -55,7 +55,7 @@ class Graph:
 
 
 @pytest.mark.parametrize(
-    ("name", "walks"),
+    ("name", "walk_count"),
     [
         ("two-producers", 30),
         ("stale-coordinator", 20),
@@ -66,9 +66,9 @@ class Graph:
         pytest.param("one-producer-twice", 200, marks=pytest.mark.slow),
     ],
 )
-def test_states_that_are_taken_for_one_go_on_alike(name: str, walks: int) -> None:
+def test_states_that_are_taken_for_one_go_on_alike(name: str, walk_count: int) -> None:
     quieten()
     exploration, graph = explorations()[name], Graph()
-    for seed in range(walks):
+    for seed in range(walk_count):
         play(exploration.plan, director=Conductor(exploration, Walk(seed, graph)))
-    assert graph.met_again > walks / 2
+    assert graph.met_again > walk_count / 2

@@ -416,7 +416,7 @@ def test_the_mechanism_is_read(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "version", "is_refused", "tokens"),
+    ("mechanism", "version", "is_refused", "token_count"),
     [
         ("GSSAPI", 0, True, 0),
         ("GSSAPI", 1, True, 0),
@@ -428,10 +428,10 @@ def test_the_mechanism_is_read(version: int) -> None:
     ],
 )
 def test_what_passes_and_what_does_not(
-    mechanism: str, version: int, is_refused: bool, tokens: int
+    mechanism: str, version: int, is_refused: bool, token_count: int
 ) -> None:
     assert peek.is_refused(mechanism, version) is is_refused
-    assert peek.bare_token_count(mechanism, version) == tokens
+    assert peek.bare_token_count(mechanism, version) == token_count
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -350,13 +350,13 @@ def _differences(in_memory: Verdict, traced_verdict: Verdict) -> list[str]:
     ]
 
 
-def play(seed: int, steps: int = STEPS) -> tuple[set[VerdictState], list[str]]:
+def play(seed: int, step_count: int = STEPS) -> tuple[set[VerdictState], list[str]]:
     """Play a drawn run; the states that were seen, and the first differences with their steps."""
 
     async def story(cluster: VirtualCluster) -> tuple[set[VerdictState], list[str]]:
         drawn_run = DrawnRun(cluster)
         async with cluster.client() as app:
-            for _ in range(steps):
+            for _ in range(step_count):
                 await drawn_run.step(app)
                 differences = await drawn_run.compare(app)
                 if differences:

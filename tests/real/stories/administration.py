@@ -307,11 +307,11 @@ def _until_told(player: FramePlayer, user: str, *, exists: bool) -> None:
     )
 
 
-def _upsert(name: str, mechanism: int = SHA_256, rounds: int = 4_096) -> dict[str, Any]:
+def _upsert(name: str, mechanism: int = SHA_256, round_count: int = 4_096) -> dict[str, Any]:
     return {
         "name": name,
         "mechanism": mechanism,
-        "iterations": rounds,
+        "iterations": round_count,
         "salt": SALT,
         "salted_password": bytes(32 if mechanism == SHA_256 else 64),
     }

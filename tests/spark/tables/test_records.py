@@ -524,11 +524,11 @@ def test_gaps_that_the_cleaner_left_stay_gaps(tmp_path: Path) -> None:
     assert [row["offset"] for row in table(tmp_path, "records")] == [0, 3]
 
 
-@pytest.mark.parametrize(("rows", "size"), [(4, 1 << 20), (1 << 13, 10)])
+@pytest.mark.parametrize(("row_count", "size"), [(4, 1 << 20), (1 << 13, 10)])
 def test_rows_are_handed_over_in_bounded_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_count: int, size: int
 ) -> None:
-    monkeypatch.setattr(records, "ROWS_MAX", rows)
+    monkeypatch.setattr(records, "ROWS_MAX", row_count)
     monkeypatch.setattr(records, "BYTES_MAX", size)
     segment(
         broker_dir(tmp_path) / "orders-0",

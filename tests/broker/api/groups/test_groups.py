@@ -150,11 +150,13 @@ async def test_several_groups_each_with_its_error(groups: GroupApi) -> None:
     assert [group.error_code for group in answer.groups] == [E.none, E.unknown_member_id]
 
 
-@pytest.mark.parametrize(("rules", "times"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)])
-async def test_a_partition_that_is_named_twice(rules: dict[str, bool], times: int) -> None:
+@pytest.mark.parametrize(
+    ("rules", "repeat_count"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)]
+)
+async def test_a_partition_that_is_named_twice(rules: dict[str, bool], repeat_count: int) -> None:
     async with group_api(rules=rules) as groups:
         answer = await groups.api.ask("OffsetFetch", 9, **values(groups, 0, 0))
-    assert len(answer.groups[0].topics[0].partitions) == times
+    assert len(answer.groups[0].topics[0].partitions) == repeat_count
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,10 @@ async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broke
 
 
 @pytest.mark.parametrize(
-    ("rules", "times"), [({}, 1), ({"repeated_partitions_are_answered_once": False}, 2)]
+    ("rules", "repeat_count"), [({}, 1), ({"repeated_partitions_are_answered_once": False}, 2)]
 )
 async def test_a_partition_that_is_named_twice_is_refused(
-    rules: dict[str, bool], times: int
+    rules: dict[str, bool], repeat_count: int
 ) -> None:
     fields = values(-1)
     fields["topics"][0]["partitions"] *= 2
@@ -108,7 +108,7 @@ async def test_a_partition_that_is_named_twice_is_refused(
         answer = await api.ask("ListOffsets", 6, **fields)
         refusal_answer = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **fields)
     errors = [partition.error_code for partition in answer.topics[0].partitions]
-    assert errors == [ErrorCode.invalid_request] * times
+    assert errors == [ErrorCode.invalid_request] * repeat_count
     assert len(refusal_answer.topics[0].partitions) == 2
 
 

@@ -243,9 +243,9 @@ class CountedPace(Pace):
 
     elements = 0
 
-    def has_done(self, elements: int) -> bool:
-        self.elements += elements
-        return super().has_done(elements)
+    def has_done(self, element_count: int) -> bool:
+        self.elements += element_count
+        return super().has_done(element_count)
 
 
 async def test_many_partitions_are_read_and_answered_in_slices(api: Api) -> None:

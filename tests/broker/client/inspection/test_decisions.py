@@ -35,11 +35,11 @@ async def asked(cluster: Cluster, topic: str | None = None) -> DecisionReport:
     )
 
 
-async def write(cluster: Cluster, transactional_id: str, transactions: int) -> None:
+async def write(cluster: Cluster, transactional_id: str, transaction_count: int) -> None:
     """End some transactions, every third one by an abort."""
     async with Producer(cluster, transactional_id=transactional_id) as producer:
         await producer.init_transactions()
-        for number in range(transactions):
+        for number in range(transaction_count):
             producer.begin()
             for partition in range(1 + number % 3):
                 await producer.send("orders", partition, b"%d" % number)

@@ -327,10 +327,10 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
     run_cluster(story, level=0)
 
 
-@pytest.mark.parametrize("other_transactions", [0, 2])
+@pytest.mark.parametrize("other_transaction_count", [0, 2])
 @pytest.mark.parametrize("late_ms", [10, 7_200_000])
 def test_what_was_written_behind_its_marker_is_never_published(
-    other_transactions: int, late_ms: int
+    other_transaction_count: int, late_ms: int
 ) -> None:
     """The old flow, where an epoch has many transactions: the last decision with the partition has
     its marker there. COMMIT was advised, and would have been written, by that decision."""
@@ -343,7 +343,7 @@ def test_what_was_written_behind_its_marker_is_never_published(
             async with await begin_transaction(cluster, "shop") as shop:
                 await shop.send(WHERE.topic, WHERE.partition, b"paid")
                 await shop.commit()
-                for _ in range(other_transactions):
+                for _ in range(other_transaction_count):
                     shop.begin()
                     await shop.send("orders", 1, b"next")
                     await shop.commit()

@@ -699,12 +699,12 @@ BEAT = heartbeat("g", GroupMetadata(generation=1, member_id="m"))
 
 
 @pytest.mark.parametrize(
-    ("error", "lookups"),
+    ("error", "lookup_count"),
     [("NOT_COORDINATOR", 1), ("COORDINATOR_NOT_AVAILABLE", 1), ("COORDINATOR_LOAD_IN_PROGRESS", 0)],
 )
 @within(run_cluster)
 async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has_moved(
-    cluster: VirtualCluster, error: str, lookups: int
+    cluster: VirtualCluster, error: str, lookup_count: int
 ) -> None:
     async with cluster.client() as client:
         coordinator = CoordinatorClient(client, "g")
@@ -715,7 +715,7 @@ async def test_a_coordinator_is_kept_while_it_answers_and_looked_up_where_it_has
         with pytest.raises(RetriableError, match=f"HEARTBEAT of group 'g': {error}"):
             await coordinator.ask(BEAT)
         assert (await coordinator.ask(BEAT)).error_code == ErrorCode.unknown_member_id
-        assert cluster.injector.rules()[0].struck == lookups
+        assert cluster.injector.rules()[0].struck == lookup_count
 
 
 @within(run_cluster)

@@ -47,7 +47,7 @@ class Writing:
         )
 
     def operation(
-        self, records: tuple[GroupRecord, ...] = (RECORD,), elements: int = 0
+        self, records: tuple[GroupRecord, ...] = (RECORD,), element_count: int = 0
     ) -> GroupWrite[Decision]:
         def decide() -> Decision | Rejection:
             self.decided += 1
@@ -64,7 +64,7 @@ class Writing:
             shard=self.shard,
             group_id=GROUP,
             decide=decide,
-            element_count=elements,
+            element_count=element_count,
             append=append,
         )
 
@@ -192,7 +192,7 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
     group_bench: GroupBench,
 ) -> None:
     writing = Writing(group_bench)
-    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
 
     async def write() -> None:
         pace = writing.pace()
@@ -208,7 +208,7 @@ async def test_a_decision_in_slices_whose_group_moves_in_a_break_appends_nothing
     group_bench: GroupBench,
 ) -> None:
     writing = Writing(group_bench)
-    operation = writing.operation(elements=LOOKS * LOOK_ELEMENTS)
+    operation = writing.operation(element_count=LOOKS * LOOK_ELEMENTS)
     answer = group_bench.later(operation.run_and_wait(writing.pace()))
     await asyncio.sleep(0)
     writing.is_current = False

@@ -317,18 +317,18 @@ def test_positions_too_large_for_the_log_have_an_error_of_their_own_before_4_0(
     run_groups(main, rules=rules)
 
 
-@pytest.mark.parametrize(("characters", "elements"), [(0, 1), (1_024, 5)])
+@pytest.mark.parametrize(("character_count", "element_count"), [(0, 1), (1_024, 5)])
 def test_a_large_record_counts_for_more_elements_as_it_is_encoded(
-    characters: int, elements: int
+    character_count: int, element_count: int
 ) -> None:
     record = OffsetCommitted(
         group_id=GROUP,
         topic_partition=TopicPartition("orders", 0),
         position=5,
-        metadata="m" * characters,
+        metadata="m" * character_count,
         commit_timestamp_ms=0,
     )
-    assert list(encode_records([record]))[-1] == elements
+    assert list(encode_records([record]))[-1] == element_count
 
 
 def large_commit(count: int = 3_000) -> CommitOffsets:

@@ -279,11 +279,11 @@ def _rows(listing: Any) -> list[Any]:
     return [txn for txn in listing.txns if listing.has(txn)]
 
 
-@pytest.mark.parametrize("times", [1, 2])
-async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(times: int) -> None:
+@pytest.mark.parametrize("repeat_count", [1, 2])
+async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(repeat_count: int) -> None:
     bench, own_identity = await bench_with_commit(ENDED)
     records = len(bench.log[HOME])
-    for _ in range(times):
+    for _ in range(repeat_count):
         end_answer = await bench.end(own_identity)
         await bench.settle()
         assert end_answer == ProducerIdAndEpoch(

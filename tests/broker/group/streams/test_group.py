@@ -318,9 +318,9 @@ class Life(RuleBasedStateMachine):
             self.offset, **(partition_counts if partition_count else {"other": 1})
         )
 
-    @rule(standbys=st.integers(0, 1))
-    def configure(self, standbys: int) -> None:
-        self.driver.configs = configs(assignor=(("num.standby.replicas", str(standbys)),))
+    @rule(standby_count=st.integers(0, 1))
+    def configure(self, standby_count: int) -> None:
+        self.driver.configs = configs(assignor=(("num.standby.replicas", str(standby_count)),))
 
     @invariant()
     def reload_equals_living(self) -> None:

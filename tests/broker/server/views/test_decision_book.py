@@ -20,9 +20,9 @@ from txnsim.types import IsolationLevel, TopicPartition
 WHERE = TopicPartition("orders", 0)
 
 
-async def commit(cluster: Cluster, transactional_id: str, times: int = 1) -> None:
+async def commit(cluster: Cluster, transactional_id: str, repeat_count: int = 1) -> None:
     producer = await begin_transaction(cluster, transactional_id)
-    for number in range(times):
+    for number in range(repeat_count):
         if number:
             producer.begin()
         await producer.send("orders", 0, b"x")
@@ -76,9 +76,9 @@ def test_long_histories_keep_their_newest_part(monkeypatch: pytest.MonkeyPatch) 
     async def story(cluster: VirtualCluster) -> None:
         book = DecisionBook()
         async with cluster.client() as app:
-            await commit(app, "a", times=12)
+            await commit(app, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
-            await commit(app, "a", times=12)
+            await commit(app, "a", repeat_count=12)
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()
             kept_logs = [log for log in book._logs.values() if log.markers]
@@ -94,7 +94,7 @@ def test_a_log_that_begins_later_is_known_from_its_first_marker_on() -> None:
         async with cluster.client() as app:
             await tear(cluster, app, "torn")
             await Admin(app).delete_records(WHERE, -1)
-            await commit(app, "a", times=2)
+            await commit(app, "a", repeat_count=2)
             book = DecisionBook()
             await book.read_on(cluster.sim, None)
             assert book.wrong_data(cluster.sim.metadata.image) == ()

@@ -531,13 +531,13 @@ def test_modes_that_the_cluster_is_not_are_left_out(
     assert cells["TV2+"]["agrees"]
 
 
-@pytest.mark.parametrize(("strikes", "agrees"), [(1, True), (3, None)])
+@pytest.mark.parametrize(("strike_count", "agrees"), [(1, True), (3, None)])
 def test_brokers_in_trouble_are_not_accused_but_asked_again(
-    strikes: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
+    strike_count: int, agrees: object, kafka: SimulatedKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
     error_action = {"do": "error", "error": "NOT_ENOUGH_REPLICAS"}
     kafka.faults.arm(
-        id="busy", point="client.request", api="Produce", limit=strikes, action=error_action
+        id="busy", point="client.request", api="Produce", limit=strike_count, action=error_action
     )
     try:
         run(kafka, STORY, "--mode", "TV2+", "--armed", "--yes", "--json")
@@ -546,7 +546,7 @@ def test_brokers_in_trouble_are_not_accused_but_asked_again(
     out, err = capfd.readouterr()
     (cell,) = json.loads(out)
     assert cell["agrees"] is agrees
-    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strikes
+    assert err.count("no verdict, brokers answer NOT_ENOUGH_REPLICAS") == strike_count
     expected = "" if agrees else "no verdict: brokers answer NOT_ENOUGH_REPLICAS, 3 times"
     assert cell["why_not"] == expected
 

@@ -90,9 +90,9 @@ class Story:
             self.plain(name, 2)
             self.commits(name, 2)
 
-    def plain(self, name: str, batches: int) -> None:
+    def plain(self, name: str, batch_count: int) -> None:
         """Write batches without a producer."""
-        for batch_number in range(batches):
+        for batch_number in range(batch_count):
             self.book.append(
                 parse_place(name),
                 self.book.stamp_records(f"{name} plain {batch_number} {'p' * 60}"),
