@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.figures import FIGURES, Better, Figure
+from benchmarks.figures import FIGURES, Figure, Preference
 
 BASELINE: Final = "apache"
 SUBJECT: Final = "txnsim"
@@ -53,7 +53,7 @@ def ratio(figure: Figure, *, value: float, baseline: float) -> float | None:
     CPU time below the clock tick of /proc is 0, which nobody can compare.
     """
     numerator, denominator = (
-        (value, baseline) if figure.better is Better.MORE else (baseline, value)
+        (value, baseline) if figure.better is Preference.MORE else (baseline, value)
     )
     return numerator / denominator if numerator > 0 and denominator > 0 else None
 

@@ -23,7 +23,7 @@ from tests.attacks.largest_requests import (
     CREATE_TOPICS,
     PARTITIONS,
     WIDE,
-    Largest,
+    LargestRequest,
     RequestNames,
 )
 from tests.attacks.neighbour import TOPIC as NEIGHBOUR
@@ -54,7 +54,7 @@ class LargestFigures(NamedTuple):
 
 
 def measure_largest(
-    chosen: Sequence[Largest], *, has_rights: bool = True
+    chosen: Sequence[LargestRequest], *, has_rights: bool = True
 ) -> Iterator[LargestFigures]:
     """Play them at one server, in order."""
     config = Path(__file__).with_name("authorizer.properties" if has_rights else "acls.properties")

@@ -432,8 +432,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _folder() as folder:
             for number, reader_end in enumerate(reader.play(folder), 1):
                 sys.stdout.write(
-                    f"{f'{reader_name} {number}':<26} {reader_end.seconds:>7.1f} {reader_end.cpu_s:>7.1f}"
-                    f" {reader_end.mib:>8.1f} {reader_end.status:>7} {len(reader_end.output):>9}\n"
+                    f"{f'{reader_name} {number}':<26} {reader_end.seconds:>7.1f}"
+                    f" {reader_end.cpu_s:>7.1f} {reader_end.mib:>8.1f}"
+                    f" {reader_end.status:>7} {len(reader_end.output):>9}\n"
                 )
                 for limit in reader.broken_limits(reader_end):
                     has_broken = True

@@ -309,7 +309,7 @@ def test_what_is_right_is_converted() -> None:
 
 
 def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
-    first_mistake, second_mistake, third_mistake, fourth = said(
+    first_mistake, second_mistake, third_mistake, fourth_mistake = said(
         {"id": 7, "point": "peer.reqest", "transactionalId": "x", "action": {"do": "dropp"}}
     )
     assert first_mistake.startswith(
@@ -319,7 +319,7 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
     assert third_mistake.startswith(
         "point: no value 'peer.reqest'; did you mean peer.request? there are: "
     )
-    assert fourth.startswith("action.do: no action 'dropp'; did you mean drop? there are: ")
+    assert fourth_mistake.startswith("action.do: no action 'dropp'; did you mean drop? there are: ")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from tests.check import SEEDS_FULL
 from tests.ci import gate, nightly, patience, run
 from tests.ci.audit import (
-    Word,
+    AuditResult,
     installed_distributions,
     is_permissive,
     judge_licences,
@@ -208,12 +208,12 @@ def test_a_run_that_takes_an_hour_fails(run_folder: Path, monkeypatch: pytest.Mo
 def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[subprocess.Popen[bytes]] = []
 
-    class Noted(subprocess.Popen[bytes]):
+    class NotedProcess(subprocess.Popen[bytes]):
         def __init__(self, command: list[str]) -> None:
             super().__init__(command)
             processes.append(self)
 
-    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(subprocess, "Popen", NotedProcess)
     monkeypatch.setattr(patience, "_LOOKS_EVERY_S", 0.01)
     loads = iter([0.0] * 4)
     monkeypatch.setattr(os, "getloadavg", lambda: (next(loads, 9.0), 0.0, 0.0))
@@ -256,7 +256,9 @@ def test_a_licence_is_on_the_list_or_not(
 def test_all_that_is_installed_has_one_of_the_list() -> None:
     distributions = installed_distributions(requirements())
     assert {"kio", "msgspec", "annotated-types"} <= set(distributions), "with what those need"
-    assert [line for line in judge_licences(distributions) if line.word is not Word.PASS] == []
+    assert [
+        line for line in judge_licences(distributions) if line.word is not AuditResult.PASS
+    ] == []
 
 
 def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
@@ -269,10 +271,10 @@ def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
         ]
     }
     assert judge_vulnerabilities(json.dumps(report)) == [
-        (Word.FAIL, "bad 2: PYSEC-1, mended in 2.1"),
-        (Word.OPEN, "unknown: not found"),
+        (AuditResult.FAIL, "bad 2: PYSEC-1, mended in 2.1"),
+        (AuditResult.OPEN, "unknown: not found"),
     ]
     del report["dependencies"][1]
-    assert (Word.PASS, "no known vulnerability in 1 distributions") in judge_vulnerabilities(
+    assert (AuditResult.PASS, "no known vulnerability in 1 distributions") in judge_vulnerabilities(
         json.dumps(report)
     )

@@ -207,16 +207,16 @@ class ProducerChecks(Checks):
         client.create_topic(name, PARTITIONS)
         with (
             client.producer(f"{name}-a") as older_producer,
-            client.producer(f"{name}-b") as younger,
+            client.producer(f"{name}-b") as younger_producer,
         ):
-            begin_both(older_producer, younger)
+            begin_both(older_producer, younger_producer)
             older_producer.send(
                 name, [Record(b"first", partition_index) for partition_index in range(PARTITIONS)]
             )
-            younger.send(
+            younger_producer.send(
                 name, [Record(b"second", partition_index) for partition_index in range(PARTITIONS)]
             )
-            younger.commit()
+            younger_producer.commit()
             # The first one is older: nothing behind its first record is stable.
             assert values(client.read(name, committed=True)) == []
             older_producer.abort()

@@ -141,7 +141,8 @@ def _lines(libraries: Sequence[LibraryResults]) -> Iterator[str]:
         cells = (f"{count[kind, 'p']} of {count[kind, 'p'] + count[kind, 'm']}" for kind in KINDS)
         answered_count = len(QUESTIONS) - sum(count[kind, NOT_ASKED[0]] for kind in KINDS)
         name = f"{library.library} {library.version}"
-        yield f"| {name} | {library.speaks} | {answered_count} | {' | '.join(cells)} | {library.core_s} |"
+        answers = f"{library.speaks} | {answered_count} | {' | '.join(cells)}"
+        yield f"| {name} | {answers} | {library.core_s} |"
     yield ""
     yield "Each miss is judged. A **bug** breaks what the library or the protocol promises."
     yield "A **choice** is the library's to make, and its users should know of it."

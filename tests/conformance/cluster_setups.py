@@ -66,7 +66,7 @@ def setup_of(config: BrokerConfig) -> ClusterSetup:
     )
 
 
-class _Started:
+class _StartedKafka:
     """A real one, whose processes are ours."""
 
     abilities: Final = frozenset({Ability.BROKERS})
@@ -101,7 +101,7 @@ def kafka_on(
         for broker in setup.down:
             kafka.kill(broker)
         _await_brokers(kafka.bootstrap, setup)
-        yield _Started(kafka)
+        yield _StartedKafka(kafka)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ _VERSIONS_OF_COMMIT: Final = {"old": (0, 3), "old, 120 known": (4, 4), "new": (5
 _VERSIONS_OF_PRODUCE: Final = {"old": (3, 10), "old, 120 known": (11, 11), "new": (12, 13)}
 
 
-class Drawn(NamedTuple):
+class DrawnIdentity(NamedTuple):
     """An identity to use."""
 
     mode: str
@@ -52,15 +52,15 @@ class Drawer:
 
     # Identities
 
-    def identity(self, producer: Producer, *, right: Identity | None = None) -> Drawn:
+    def identity(self, producer: Producer, *, right: Identity | None = None) -> DrawnIdentity:
         """An identity to use, and what is wrong with it."""
         own_identity = right or producer.identity
         if own_identity is None:
             identities = self._world.identities
             if not identities:
-                return Drawn("nobody's", NO_IDENTITY, Pid(-1, 5))
+                return DrawnIdentity("nobody's", NO_IDENTITY, Pid(-1, 5))
             other_identity = self._choices.pick(identities)
-            return Drawn("another's", other_identity, Pid(other_identity.pid))
+            return DrawnIdentity("another's", other_identity, Pid(other_identity.pid))
         kind = self._wrong or self._choices.some(
             *((RIGHT, 78), ("coordinator's", 6), ("stale", 5)),
             *(("epoch ahead", 4), ("epoch behind", 3), ("foreign pid", 4)),
@@ -68,27 +68,27 @@ class Drawer:
         match kind:
             case "coordinator's" if producer.current is not None:
                 current_identity = producer.current
-                return Drawn(
+                return DrawnIdentity(
                     RIGHT if current_identity == own_identity else kind,
                     current_identity,
                     Pid(current_identity.pid),
                 )
             case "stale" if producer.history:
                 old_identity = self._choices.pick(producer.history)
-                return Drawn(
+                return DrawnIdentity(
                     RIGHT if old_identity == own_identity else kind,
                     old_identity,
                     Pid(old_identity.pid),
                 )
             case "epoch ahead":
-                return Drawn(kind, ahead(own_identity, 1), Pid(own_identity.pid))
+                return DrawnIdentity(kind, ahead(own_identity, 1), Pid(own_identity.pid))
             case "epoch behind":
-                return Drawn(
+                return DrawnIdentity(
                     kind, Identity(own_identity.pid, own_identity.epoch - 1), Pid(own_identity.pid)
                 )
             case "foreign pid":
-                return Drawn(kind, own_identity, Pid(own_identity.pid, FOREIGN))
-        return Drawn(RIGHT, own_identity, Pid(own_identity.pid))
+                return DrawnIdentity(kind, own_identity, Pid(own_identity.pid, FOREIGN))
+        return DrawnIdentity(RIGHT, own_identity, Pid(own_identity.pid))
 
     def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
         """The new protocol at level 0 leaves the transactional id stuck for good: seldom."""
@@ -316,7 +316,7 @@ class Drawer:
                 return sequence_kind, 0
         return RIGHT, right
 
-    def _batch(self, drawn_identity: Drawn, sequence: int, *, transactional: bool) -> Batch:
+    def _batch(self, drawn_identity: DrawnIdentity, sequence: int, *, transactional: bool) -> Batch:
         return Batch(
             values=("a", "b")[: self._choices.between(1, 2)],
             pid=drawn_identity.pid,
@@ -387,9 +387,9 @@ def right_end(producer: Producer, flow: str) -> Operation:
     return _operation_of("EndTxn", version, flow, RIGHT, values, producer)
 
 
-def _right(producer: Producer) -> Drawn:
+def _right(producer: Producer) -> DrawnIdentity:
     identity = producer.current or NO_IDENTITY
-    return Drawn(RIGHT, identity, Pid(identity.pid))
+    return DrawnIdentity(RIGHT, identity, Pid(identity.pid))
 
 
 def plain_init(producer: Producer) -> Operation:
@@ -432,7 +432,7 @@ def _operation_of(
 
 
 def _add_values(
-    name: str | None, drawn_identity: Drawn, places: list[Place], *, verify: bool
+    name: str | None, drawn_identity: DrawnIdentity, places: list[Place], *, verify: bool
 ) -> Values:
     """Values of AddPartitionsToTxn in both shapes."""
     unresolved: Any = drawn_identity.pid

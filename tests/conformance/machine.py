@@ -29,7 +29,13 @@ from tests.conformance.changes import TOPIC_CONFIGS
 from tests.conformance.choices import Choices
 from tests.conformance.model import ABSENT, ONGOING, STATES, Position, Producer, Transaction
 from tests.conformance.operations import Operation
-from tests.conformance.stage import LONG_MS, NEARLY_LAST_EPOCH, SHORT_MS, Parted, Stage
+from tests.conformance.stage import (
+    LONG_MS,
+    NEARLY_LAST_EPOCH,
+    SHORT_MS,
+    AnswerDifferenceError,
+    Stage,
+)
 
 PRODUCERS_MAX: Final = 6
 EXHAUSTED_ONE_IN: Final = 8
@@ -69,7 +75,7 @@ class PlayMachine(RuleBasedStateMachine):
     transactions: Bundle[Transaction] = Bundle("transactions")
     positions: Bundle[Position] = Bundle("positions")
 
-    def __init__(self, stage: Stage, parted: Callable[[Parted], None]) -> None:
+    def __init__(self, stage: Stage, parted: Callable[[AnswerDifferenceError], None]) -> None:
         super().__init__()
         self._parted = parted
         self._stage = stage
@@ -454,6 +460,6 @@ class PlayMachine(RuleBasedStateMachine):
     def _note_parting(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except Parted as parted:
+        except AnswerDifferenceError as parted:
             self._parted(parted)
             raise

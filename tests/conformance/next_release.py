@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     if "answers" in parts:
         sides = releases.two_real(options.older, options.newer)
-        compared = releases.Compared(options.keep)
+        compared = releases.ReleaseComparison(options.keep)
         for compared_case in releases.compared_cases(
             sides, choose_cases([]), [LEVEL], labels_done=compared.plays
         ):

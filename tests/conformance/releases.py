@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     everything = not options.case and not options.story
     accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
-    compared = Compared(options.keep, accepted)
+    compared = ReleaseComparison(options.keep, accepted)
     sides = partial(both, release)
     if everything or options.case:
         cases = [case for case in choose_cases(options.case) if feature or not _moves_level(case)]
@@ -188,12 +188,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         len(compared.unexplained(comparison)) for comparison in compared.plays.values()
     ]
     sys.stdout.write(
-        f"{difference_counts.count(0)} plays alike, {sum(difference_counts)} differences (real != ours)\n"
+        f"{difference_counts.count(0)} plays alike, {sum(difference_counts)} differences "
+        "(real != ours)\n"
     )
     return 1 if any(difference_counts) else 0
 
 
-class Compared:
+class ReleaseComparison:
     """What was found so far.
 
     Args:
@@ -204,18 +205,18 @@ class Compared:
     def __init__(self, file: Path | None, accepted: Accepted = ()) -> None:
         self._file = file
         self._accepted = accepted
-        self.plays: dict[str, Told] = {}
+        self.plays: dict[str, ComparedPlay] = {}
         if file is not None and file.exists():
             for line in file.read_text().splitlines():
-                self._print_comparison(msgspec.json.decode(line, type=Told))
+                self._print_comparison(msgspec.json.decode(line, type=ComparedPlay))
 
-    def add(self, comparison: Told) -> None:
+    def add(self, comparison: ComparedPlay) -> None:
         if self._file is not None:
             with self._file.open("ab") as results_file:
                 results_file.write(msgspec.json.encode(comparison) + b"\n")
         self._print_comparison(comparison)
 
-    def _print_comparison(self, comparison: Told) -> None:
+    def _print_comparison(self, comparison: ComparedPlay) -> None:
         self.plays[comparison.label] = comparison
         unexplained_lines = self.unexplained(comparison)
         sys.stdout.write(
@@ -226,7 +227,7 @@ class Compared:
         )
         sys.stdout.flush()
 
-    def unexplained(self, comparison: Told) -> list[str]:
+    def unexplained(self, comparison: ComparedPlay) -> list[str]:
         """Where the two differ in a play, without what may be."""
         return [
             line
@@ -237,7 +238,7 @@ class Compared:
         ]
 
 
-class Told(msgspec.Struct, frozen=True):
+class ComparedPlay(msgspec.Struct, frozen=True):
     """A play that was compared."""
 
     label: str
@@ -264,7 +265,7 @@ def compared_cases(
     *,
     labels_done: Container[str] = (),
     surroundings: PlaySurroundings = NO_OTHER_USERS,
-) -> Iterator[Told]:
+) -> Iterator[ComparedPlay]:
     """Each case that is not known, a handful on the one broker and then on the other."""
     for broker_name, config in broker_configs().items():
         for transaction_version in transaction_versions:
@@ -287,7 +288,7 @@ def compared_cases(
                     )
                     for case in handful:
                         label = _label(case.id, transaction_version)
-                        yield Told(label, _unlike(expected[case.id], plays_found[case.id]))
+                        yield ComparedPlay(label, _unlike(expected[case.id], plays_found[case.id]))
 
 
 def compared_stories(
@@ -296,7 +297,7 @@ def compared_stories(
     transaction_versions: Sequence[int],
     *,
     labels_done: Container[str] = (),
-) -> Iterator[Told]:
+) -> Iterator[ComparedPlay]:
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for transaction_version in transaction_versions:
         stories = {
@@ -312,7 +313,7 @@ def compared_stories(
                 expected, transcript_found = (
                     _play_story(story, address, transaction_version) for address in addresses
                 )
-                yield Told(label, _unlike_stories(expected, transcript_found))
+                yield ComparedPlay(label, _unlike_stories(expected, transcript_found))
 
 
 def _moves_level(case: Case) -> bool:

@@ -320,8 +320,10 @@ class DrawnShares:
             return
         plays, chance = self._p, self._chance
         name = {"transactional_id": f"{self._name}-txn"}
-        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-        while (init_answer := plays.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+        own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (
+            init_answer := plays.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+        ).error_code:
             time.sleep(0.05)
         producer_fields = {
             **name,

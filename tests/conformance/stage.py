@@ -33,7 +33,7 @@ EXPLAINED: Final[dict[str, str]] = {}
 """Pattern of a difference -> the entry of DEVIATIONS.md that tells users of it."""
 
 
-class Parted(AssertionError):
+class AnswerDifferenceError(AssertionError):
     """The brokers answered differently, and nothing explains it.
 
     Args:
@@ -129,7 +129,7 @@ class Stage:
         try:
             return self._pair.ask(operation)
         except AssertionError as failure:
-            raise Parted([str(failure)], self.trail) from failure
+            raise AnswerDifferenceError([str(failure)], self.trail) from failure
 
     def _take_answers(self, operation: Operation, real: Any, ours: Any) -> None:
         """Count, compare and learn."""
@@ -174,7 +174,7 @@ class Stage:
             else:
                 self._result.explained[reason] += 1
         if unexplained_lines:
-            raise Parted(unexplained_lines, self.trail)
+            raise AnswerDifferenceError(unexplained_lines, self.trail)
 
     def _waited_for_time_out(self) -> bool:
         races = self._pair.races()
@@ -244,7 +244,7 @@ class Stage:
             self._pair.ours.number(ours.producer_id),
         ]
         if numbers[0] != numbers[1]:
-            raise Parted([f"producer ids handed out: {numbers}"], self.trail)
+            raise AnswerDifferenceError([f"producer ids handed out: {numbers}"], self.trail)
         return numbers[0]
 
     def _learn_sequences(self, operation: Operation, real: Any) -> None:

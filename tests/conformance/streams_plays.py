@@ -414,8 +414,10 @@ class Plays:
     ) -> None:
         """TxnOffsetCommit, in a transaction that is aborted."""
         name = {"transactional_id": f"{group}-txn"}
-        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
-        while (init_answer := self.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+        own_fields = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (
+            init_answer := self.ask("InitProducerId", 4, quiet=True, **name, **own_fields)
+        ).error_code:
             time.sleep(0.05)  # the transaction before has not ended
         producer_fields = {
             **name,

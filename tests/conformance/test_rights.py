@@ -263,7 +263,7 @@ SIDES = {"txnsim": simulator, "apache": kafka}
         pytest.param("apache", marks=pytest.mark.real),
     ],
 )
-def side(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
+def guarded_broker(request: pytest.FixtureRequest) -> Iterator[GuardedBroker]:
     """A broker with an authorizer that knows a transaction."""
     with SIDES[request.param]() as addresses:
         denied_side = GuardedBroker(addresses["SASL"])
@@ -298,10 +298,10 @@ def _code_name(code: Any) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_these_rights_suffice(side: GuardedBroker, row: Row) -> None:
+def test_these_rights_suffice(guarded_broker: GuardedBroker, row: Row) -> None:
     for rights in row.ways():
-        side.allow(*rights)
-        assert missing_rights(side, row) == set(), rights
+        guarded_broker.allow(*rights)
+        assert missing_rights(guarded_broker, row) == set(), rights
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,9 @@ def test_these_rights_suffice(side: GuardedBroker, row: Row) -> None:
         for need in row.needs
     ],
 )
-def test_no_other_right_does(side: GuardedBroker, row: Row, need: Need) -> None:
-    side.allow(*need.others())
-    assert missing_rights(side, row) == {need.denied}
+def test_no_other_right_does(guarded_broker: GuardedBroker, row: Row, need: Need) -> None:
+    guarded_broker.allow(*need.others())
+    assert missing_rights(guarded_broker, row) == {need.denied}
 
 
 def test_the_page_shows_each_of_them() -> None:

@@ -57,7 +57,7 @@ def image() -> Iterator[Image]:
         yield Image(builder, container, root, inspection["Docker"]["config"])
 
 
-class Running(NamedTuple):
+class RunningContainer(NamedTuple):
     """A container that serves."""
 
     bootstrap: str
@@ -67,7 +67,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Running]:
+def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[RunningContainer]:
     """What ``command`` starts; it prints its facts as JSON in one line."""
     with output.open("wb") as log:
         process = subprocess.Popen(
@@ -88,7 +88,9 @@ def serving(image: Image, command: Sequence[str], output: Path) -> Iterator[Runn
             time.sleep(0.05)
         facts = json.loads(printed_lines[0])
         pid = int(facts["pid"])
-        yield Running(facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid)
+        yield RunningContainer(
+            facts["bootstrap"], int(facts["http"].rpartition(":")[2]), process, pid
+        )
     finally:
         for process_id in (pid, process.pid):
             if process_id is not None and process.poll() is None:

@@ -359,7 +359,7 @@ def _changes_of_expression(node: ast.AST) -> Iterator[Change]:
                     other_error = "invalid_request"
                 yield "error", node, node, "attr", other_error
         case ast.BinOp(op=ast.Add() | ast.Sub() as operator, left=left, right=right):
-            if not any(isinstance(side, _SEQUENCES) for side in (left, right)):
+            if not any(isinstance(side_node, _SEQUENCES) for side_node in (left, right)):
                 other_sign = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
                 yield "arithmetic", node, node, "op", other_sign
         case ast.Call(func=ast.Name(id=name)) if name in _OTHER_FUNCTIONS:

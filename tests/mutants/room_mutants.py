@@ -210,6 +210,7 @@ def _sum_up(noticed: Counter[str], tried: Counter[str], drawn_count: int) -> int
     print(f"{noticed.total()} of {tried.total()} mutants are noticed, {percent:.1f} of 100")
     if tried.total() < drawn_count:
         print(
-            f"{drawn_count - tried.total()} of {drawn_count} were not tried: no mutant, or time was up"
+            f"{drawn_count - tried.total()} of {drawn_count} were not tried: "
+            "no mutant, or time was up"
         )
     return 0 if tried and percent >= PERCENT_MIN else 1

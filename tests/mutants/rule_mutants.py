@@ -120,10 +120,10 @@ def showing_tests(rule: Rule) -> Iterator[str]:
                 yield f"{CASES}::{PLAY_TEST}[{test_cases.id_of(case, level)}]"
 
 
-def _tests_elsewhere(elsewhere: ProofElsewhere) -> Iterator[str]:
-    if elsewhere.test:
-        yield elsewhere.test
-    for proof in elsewhere.recorded:
+def _tests_elsewhere(elsewhere_proof: ProofElsewhere) -> Iterator[str]:
+    if elsewhere_proof.test:
+        yield elsewhere_proof.test
+    for proof in elsewhere_proof.recorded:
         folder, _, kind = proof.file.rpartition("/")
         if folder == "security":
             for question in proof.asked:

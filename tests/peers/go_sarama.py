@@ -64,7 +64,7 @@ def _five_brokers(target: PeerTarget) -> Iterator[dict[str, str]]:
             brokers = [f"127.0.0.2:{port}" for port in ports]
         else:
             kafka = stack.enter_context(
-                _Advertised(
+                _AdvertisedKafka(
                     brokers=_BROKERS_REAL,
                     properties=_SETTINGS,
                     jvm_options=("-Xmx512m",),
@@ -112,7 +112,7 @@ def _simulated_server(work: Path) -> TxnsimServer:
     return TxnsimServer(brokers=_BROKERS, arguments=(*arguments, "--config", str(config)))
 
 
-class _Advertised(ApacheKafka):
+class _AdvertisedKafka(ApacheKafka):
     """Real brokers whose clients are told the proxies' ports."""
 
     def _server_properties(

@@ -32,11 +32,11 @@ pytestmark = pytest.mark.real
 TRANSACTIONS: Final = 1_000
 BROKERS: Final = (1, 2)
 Report = dict[str, Any]
-Asked = Callable[..., tuple[int, Report]]
+AskDecisions = Callable[..., tuple[int, Report]]
 
 
 @pytest.fixture
-def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
+def asked(capsys: pytest.CaptureFixture[str]) -> AskDecisions:
     """Exit status and JSON of a command."""
 
     def ask(*arguments: str) -> tuple[int, Report]:
@@ -90,7 +90,7 @@ def play_commit_without_leader(kafka: ApacheKafka) -> str:
 
 
 def test_a_defect_is_convicted_and_nothing_else(
-    kafka: ApacheKafka, asked: Asked, tmp_path: Path
+    kafka: ApacheKafka, asked: AskDecisions, tmp_path: Path
 ) -> None:
     running = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
 

@@ -108,7 +108,8 @@ async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Dire
     partition = await wait_for_new_leader(healthy)
     return DirectoryAnswers(
         directory=(
-            failed_answer.error_code, len(failed_answer.topics), failed_answer.total_bytes, failed_answer.usable_bytes,
+            failed_answer.error_code, len(failed_answer.topics),
+            failed_answer.total_bytes, failed_answer.usable_bytes,
         ),
         produce=(produced.error_code, produced.base_offset, produced.log_start_offset),
         marker=marked.markers[0].topics[0].partitions[0].error_code,

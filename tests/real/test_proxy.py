@@ -181,8 +181,8 @@ async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Pat
             running_node, "held", peer_tls=peer_tls, settings=settings
         ) as front_proxy:
             front_proxy.arm(
-                point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic, source="broker/1",
-                action={"do": "hold"},
+                point="peer.request", api="WriteTxnMarkers", topic=front_proxy.topic,
+                source="broker/1", action={"do": "hold"},
             )  # fmt: skip
             await front_proxy.commit("held", b"held")
             await front_proxy.wait_until_struck()

@@ -133,7 +133,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SecurityFiles:
 
 
 @pytest.fixture(scope="module")
-def sides(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
+def secured_brokers(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
     """A real broker and a simulated one, with the same properties."""
     properties = files.of_broker()
     listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
@@ -198,11 +198,11 @@ def txns(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_our_client_transacts(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str, way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], name: str, way: str
 ) -> None:
     settings, _, ignored = read_client_properties(files.of_client(way))
     assert ignored == ()
-    async with Cluster(sides[name].address(way), settings=settings) as cluster:
+    async with Cluster(secured_brokers[name].address(way), settings=settings) as cluster:
         producer = await begin_transaction(cluster, f"{name}-{way}")
         record_future = producer.send(TOPIC, 0, b"v")
         await producer.commit()
@@ -212,12 +212,12 @@ async def test_our_client_transacts(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_tool_says_the_same(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], way: str
 ) -> None:
     config = files.of_client(way)
     outcomes = [
         txns(secured_broker, way, config, "describe", "--transactional-id", "nobody")
-        for secured_broker in sides.values()
+        for secured_broker in secured_brokers.values()
     ]
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == 1
@@ -226,10 +226,12 @@ def test_the_tool_says_the_same(
 
 @pytest.mark.parametrize("way", WAYS[:-1])
 def test_the_same_logins_fail_with_the_same_words(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], way: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], way: str
 ) -> None:
     config = files.of_client(way, broken=True)
-    outcomes = [txns(secured_broker, way, config, "list") for secured_broker in sides.values()]
+    outcomes = [
+        txns(secured_broker, way, config, "list") for secured_broker in secured_brokers.values()
+    ]
     assert outcomes[0] == outcomes[1]
     assert (outcomes[0][0], outcomes[0][1]) == (1, "")
     assert "SASL_AUTHENTICATION_FAILED (58)" in outcomes[0][2]
@@ -237,10 +239,10 @@ def test_the_same_logins_fail_with_the_same_words(
 
 @pytest.mark.parametrize("name", ["kafka", "txnsim"])
 async def test_a_client_stays_known_beyond_the_end_of_its_session(
-    files: SecurityFiles, sides: dict[str, SecuredBroker], name: str
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], name: str
 ) -> None:
     settings, *_ = read_client_properties(files.of_client("SCRAM-SHA-256"))
-    async with Cluster(sides[name].address("PLAIN"), settings=settings) as cluster:
+    async with Cluster(secured_brokers[name].address("PLAIN"), settings=settings) as cluster:
         connection = await cluster.any_connection()
         loop = asyncio.get_running_loop()
         ends = loop.time() + 2 * REAUTH_MS / 1_000
@@ -255,7 +257,7 @@ async def test_a_client_stays_known_beyond_the_end_of_its_session(
 
 
 def test_who_has_no_certificate_hears_the_same(
-    files: SecurityFiles, sides: dict[str, SecuredBroker]
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker]
 ) -> None:
     """The TLS alert gives the reason, and Java's client gives up at once."""
     config = files.directory / "without-certificate.properties"
@@ -267,7 +269,7 @@ def test_who_has_no_certificate_hears_the_same(
             *("--bootstrap-server", secured_broker.address("certificate")),
             *("--command-config", str(config), "list"),
         )
-        for secured_broker in sides.values()
+        for secured_broker in secured_brokers.values()
     ]
     assert results[0] == results[1]
     assert results[0].code == 1
@@ -275,11 +277,11 @@ def test_who_has_no_certificate_hears_the_same(
 
 
 def test_java_and_we_are_the_same_to_them(
-    files: SecurityFiles, sides: dict[str, SecuredBroker]
+    files: SecurityFiles, secured_brokers: dict[str, SecuredBroker]
 ) -> None:
     """Kafka's own tool reads the same client properties, at both."""
     for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):
-        for secured_broker in sides.values():
+        for secured_broker in secured_brokers.values():
             result = run_kafka_tool(
                 "org.apache.kafka.tools.TransactionsCommand",
                 *("--bootstrap-server", secured_broker.address(way)),

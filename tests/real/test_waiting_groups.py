@@ -58,7 +58,7 @@ class WaitingGroup(NamedTuple):
     start_offset: int
 
 
-class Lost(NamedTuple):
+class LostRecords(NamedTuple):
     """The records of a transaction that was aborted or left open."""
 
     transactional_id: str | None
@@ -79,8 +79,8 @@ class PlayedCases(NamedTuple):
     """The begin of the first open transaction, by its record."""
     since: dict[str, set[int | None]]
     """The same begin, by the directory."""
-    told_lost: dict[str, list[Lost]]
-    found_lost: dict[str, list[Lost]]
+    told_lost: dict[str, list[LostRecords]]
+    found_lost: dict[str, list[LostRecords]]
     """Lost records, by the directory."""
 
 
@@ -91,7 +91,7 @@ def cases() -> PlayedCases:
         with RawBrokers({1: kafka.bootstrap}) as raw:
             living_groups: dict[str, set[WaitingGroup]] = {}
             begun_ms: dict[str, int] = {}
-            told_lost: dict[str, list[Lost]] = {}
+            told_lost: dict[str, list[LostRecords]] = {}
             for seed in SEEDS:
                 case_name = f"case-{seed}"
                 living_groups[case_name], begun_ms[case_name], told_lost[case_name] = _play_case(
@@ -115,14 +115,14 @@ def cases() -> PlayedCases:
             )
         )
         since[waiter.topic].add(waiter.since_ms)
-    found_lost: dict[str, list[Lost]] = {name: [] for name in living_groups}
+    found_lost: dict[str, list[LostRecords]] = {name: [] for name in living_groups}
     for row in losses:
         if (topic := row.pop("topic")) in found_lost:
-            found_lost[topic].append(Lost(**row))
+            found_lost[topic].append(LostRecords(**row))
     return PlayedCases(living_groups, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[Lost]]:
+def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list[LostRecords]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
@@ -132,7 +132,7 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     book = Notebook(raw, transaction_version=2)
     ended_producer = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     open_actors: list[Actor] = []
-    lost_transactions: list[Lost] = []
+    lost_transactions: list[LostRecords] = []
     for step in range(chance.randrange(4, 12)):
         match chance.randrange(4):
             case 0:
@@ -172,9 +172,9 @@ def _play_case(raw: RawBrokers, seed: int) -> tuple[set[WaitingGroup], int, list
     return set(_waits(raw, topic_partition, groups)), begun_ms, lost_transactions
 
 
-def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> Lost:
+def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> LostRecords:
     records = [record for batch in batches for record in batch.records]
-    return Lost(
+    return LostRecords(
         transactional_id,
         outcome,
         batches[0].base_offset,

@@ -84,6 +84,7 @@ def _connect(lab: Lab) -> str:
     ids = lab.judge.transactional_ids()
     return (
         f"{shards * count} records, 1 worker killed, {aborted} aborted; "
+        f""
         f"{len(ids)} transactional ids"
     )
 
@@ -149,7 +150,10 @@ def _receipts(lab: Lab, order_count: int, *, end_count: int = 0, must_abort: boo
         lab.judge.assert_aborted(receipts)
     aborted = len(lab.judge.everything(receipts)) - len(lab.judge.committed_records(receipts))
     ids = lab.judge.transactional_ids()
-    return f"{order_count} orders, {order_count} receipts, {aborted} aborted; {len(ids)} transactional ids"
+    return (
+        f"{order_count} orders, {order_count} receipts, {aborted} aborted; "
+        f"{len(ids)} transactional ids"
+    )
 
 
 ALL: Final[Mapping[str, Recipe]] = {

@@ -574,12 +574,13 @@ class ApacheKafka(ManagedResource):
             f"INTERNAL://127.0.0.1:{internal_port}",
         )
         controller = f",CONTROLLER://127.0.0.1:{controller_port}" if node_id == 1 else ""
+        peer_port = self._peer_port + node_id
         return {
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
             "listeners": f"{plain_listener},{internal}{controller}",
-            "advertised.listeners": f"{plain_listener},INTERNAL://127.0.0.1:{self._peer_port + node_id}",
+            "advertised.listeners": f"{plain_listener},INTERNAL://127.0.0.1:{peer_port}",
         }
 
     def version_of(self, node_id: int) -> str:

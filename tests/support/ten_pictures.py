@@ -144,7 +144,7 @@ PICTURES: Final = (
 # Runs
 
 
-class _Until:
+class _EndingPace:
     """A pace that ends the story before a given step."""
 
     def __init__(self, number: int) -> None:
@@ -162,7 +162,7 @@ class _Until:
 def run_of(name: str) -> Recording:
     """Play a picture's story up to its moment, and return the recording."""
     picture = next(picture for picture in PICTURES if picture.name == name)
-    pace = _Until(picture.until)
+    pace = _EndingPace(picture.until)
     with suppress(PlayedError):
         run_in_virtual_time(scenario_run_of(picture.story_run), pace=pace)
     assert pace.recording is not None, name

@@ -236,7 +236,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
 ) -> None:
     """Behind the first read, once it is known what is wanted, and when P0 has been looked at."""
 
-    class Interrupted:
+    class InterruptedPace:
         """A pace that breaks at each partition of the first read, behind it, behind the list of
         what is wanted, and at each partition that is looked at.
         """
@@ -254,7 +254,7 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
 
     command = fetch(fetch_partition(), fetch_partition(P1), max_wait_ms=1_000)
     first_partition, second_partition = await leader.fetching.fetch(
-        command, cast(Pace, Interrupted())
+        command, cast(Pace, InterruptedPace())
     )
     assert (first_partition.size_bytes > 0, second_partition.size_bytes) == (True, 0)
     assert len(leader.purgatory) == 0

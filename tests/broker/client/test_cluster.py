@@ -14,8 +14,8 @@ import pytest
 from tests.broker.client.fake_broker import (
     CLOSE,
     SILENCE,
-    Asked,
     FakeBroker,
+    ReceivedRequest,
     coordinator,
     end_answer,
     in_turn,
@@ -453,9 +453,9 @@ async def test_versions_and_features_are_negotiated_first() -> None:
 async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settled: int) -> None:
     async with FakeBroker() as broker:
 
-        def refuse(request: Asked) -> Any:
+        def refuse(request: ReceivedRequest) -> Any:
             # As a broker does: version 0, its own range inside (KIP-511).
-            old_request = Asked(18, 0, None)
+            old_request = ReceivedRequest(18, 0, None)
             row = {"api_key": 18, "max_version": highest}
             return old_request.answer(error_code=35, api_keys=(row,))
 
@@ -649,12 +649,12 @@ def test_answers_of_all_versions_are_read() -> None:
     broker = FakeBroker()
     broker.port = 9
     for version in (1, 5, 9, 12, 13):
-        request = Asked(3, version, type("Message", (), {"topics": None})())
+        request = ReceivedRequest(3, version, type("Message", (), {"topics": None})())
         cluster_view = parse_metadata(broker.metadata(request))
         assert cluster_view.broker(1) is not None
         assert cluster_view.leader(TopicPartition("t", 1)) is not None
     for version in (1, 3, 4, 6):
-        request = Asked(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
+        request = ReceivedRequest(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
         assert parse_coordinators(coordinator(request), ("a",)) == {"a": (0, 1)}
         assert parse_coordinators(coordinator(request, error=15), ("a",)) == {"a": (15, -1)}
 

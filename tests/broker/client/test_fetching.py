@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from tests.broker.client.fake_broker import CLOSE, FakeBroker, ReceivedRequest, in_turn
 from tests.support.clusters import VirtualCluster, options, run_cluster
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -26,8 +26,8 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 def fetch_answer(
     error: int = 0, *record_values: bytes, offset: int = 0, aborted: Any = ()
-) -> Callable[[Asked], Any]:
-    def handle(request: Asked) -> Any:
+) -> Callable[[ReceivedRequest], Any]:
+    def handle(request: ReceivedRequest) -> Any:
         batch_data = b""
         if record_values and not error:
             records = [Record(value=record_value) for record_value in record_values]
@@ -87,7 +87,7 @@ async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
 
 @pytest.mark.parametrize("first_answer", [fetch_answer(6), fetch_answer(3), lambda _: CLOSE])
 async def test_a_leader_that_moved_is_looked_up_and_asked(
-    first_answer: Callable[[Asked], Any],
+    first_answer: Callable[[ReceivedRequest], Any],
 ) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (

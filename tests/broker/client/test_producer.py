@@ -10,9 +10,9 @@ import pytest
 from tests.broker.client.fake_broker import (
     CLOSE,
     SILENCE,
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     add_partitions_answer,
     end_answer,
     in_turn,
@@ -51,7 +51,7 @@ GOOD: dict[Any, Handler] = {
 }
 
 
-def header(request: Asked) -> BatchHeader:
+def header(request: ReceivedRequest) -> BatchHeader:
     return read_batch_header(request.message.topic_data[0].partition_data[0].records)
 
 

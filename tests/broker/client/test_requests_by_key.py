@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import Asked, FakeBroker
+from tests.broker.client.fake_broker import FakeBroker, ReceivedRequest
 from txnsim.client._requests_by_key import (
     KeyedResponse,
     KeyLookup,
@@ -212,7 +212,7 @@ async def test_refused_topics_are_reported_in_kafkas_words(
 async def test_coordinators_are_found_per_id(
     broker: FakeBroker, cluster: Cluster, error: int, group: str
 ) -> None:
-    def answer(request: Asked) -> Any:
+    def answer(request: ReceivedRequest) -> Any:
         return broker.find_coordinator(request, error=error)
 
     broker.handlers[ClientApi.FIND_COORDINATOR] = answer

@@ -17,9 +17,9 @@ from tests.broker.cli.txns.test_command import (
     transaction_listing,
 )
 from tests.broker.client.fake_broker import (
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     in_turn,
     init_answer,
     producers_of,
@@ -42,7 +42,7 @@ T0: Final = TopicPartition("t", 0)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)
 
 
-def nobody(request: Asked) -> Any:
+def nobody(request: ReceivedRequest) -> Any:
     return producers_of(request)
 
 

@@ -19,7 +19,7 @@ REFUSAL = Rejection(error=ErrorCode.not_enough_replicas, reason="a fault")
 LARGE = LOOKS * LOOK_ELEMENTS
 
 
-class Numbered(msgspec.Struct, frozen=True):
+class NumberedDecision(msgspec.Struct, frozen=True):
     number: int
     records: tuple[str, ...]
 
@@ -40,14 +40,14 @@ class Shard:
         """How many of the next decisions meet other inputs at their end."""
         self.lines = DecisionLines()
 
-    def decide(self, records: tuple[str, ...]) -> Numbered | Rejection:
+    def decide(self, records: tuple[str, ...]) -> NumberedDecision | Rejection:
         self.decided += 1
         if self.changes:
             self.changes -= 1
             self.inputs += 1
-        return self.rejection or Numbered(self.decided, records)
+        return self.rejection or NumberedDecision(self.decided, records)
 
-    def append(self, _: Numbered, records: Sequence[str]) -> int | Rejection | None:
+    def append(self, _: NumberedDecision, records: Sequence[str]) -> int | Rejection | None:
         if self.log_error is not None:
             return self.log_error
         self.appended.append(records)
@@ -62,10 +62,10 @@ class Shard:
         )
 
 
-class ShardWrite(WriteOperation[Numbered, tuple[str, ...]], frozen=True, kw_only=True):
+class ShardWrite(WriteOperation[NumberedDecision, tuple[str, ...]], frozen=True, kw_only=True):
     shard: Shard
 
-    def prepare(self, decision: Numbered) -> Generator[int, None, tuple[str, ...]]:
+    def prepare(self, decision: NumberedDecision) -> Generator[int, None, tuple[str, ...]]:
         self.shard.prepared += 1
         yield 1
         return (f"prepared {decision.number}",)
@@ -96,7 +96,7 @@ def held(shard: Shard) -> asyncio.Future[Rejection | None]:
 @within(run_virtual, seed=1)
 async def test_a_small_write_is_one_step(env: VirtualEnvironment) -> None:
     shard = Shard()
-    assert await shard.write("r").run() == (Numbered(1, ("r",)), 1)
+    assert await shard.write("r").run() == (NumberedDecision(1, ("r",)), 1)
     assert (shard.prepared, shard.appended) == (0, [("r",)])
 
 
@@ -104,7 +104,7 @@ async def test_a_small_write_is_one_step(env: VirtualEnvironment) -> None:
 async def test_without_records_the_faults_are_not_asked(env: VirtualEnvironment) -> None:
     shard = Shard()
     held(shard)
-    assert await shard.write().run() == (Numbered(1, ()), None)
+    assert await shard.write().run() == (NumberedDecision(1, ()), None)
 
 
 @within(run_virtual, seed=1)
@@ -134,7 +134,7 @@ async def test_a_held_write_is_decided_again_and_nothing_prepared_is_appended(
     await asyncio.sleep(1)
     assert (shard.decided, shard.appended) == (1, [])
     admission.set_result(None)
-    assert await answer == (Numbered(2, ("r",)), 1)
+    assert await answer == (NumberedDecision(2, ("r",)), 1)
     assert shard.appended == [("r",)]
 
 
@@ -176,7 +176,7 @@ async def test_a_write_that_a_fault_refuses_is_not_decided_again(env: VirtualEnv
 async def test_a_large_write_is_prepared_in_slices(env: VirtualEnvironment) -> None:
     shard = Shard()
     pace = paced(env)
-    assert await shard.write("r", element_count=LARGE).run(pace) == (Numbered(1, ("r",)), 1)
+    assert await shard.write("r", element_count=LARGE).run(pace) == (NumberedDecision(1, ("r",)), 1)
     assert (pace.has_rested, shard.appended) == (True, [("prepared 1",)])
 
 
@@ -202,7 +202,7 @@ async def test_a_large_write_is_decided_again_while_its_inputs_change(
     shard.changes = changes
     write_result = await shard.write("r", element_count=LARGE).run(paced(env))
     decisions = min(changes, DECISIONS_MAX) + 1
-    assert write_result == (Numbered(decisions, ("r",)), 1)
+    assert write_result == (NumberedDecision(decisions, ("r",)), 1)
     in_slices = changes < DECISIONS_MAX
     assert shard.appended == [(f"prepared {decisions}",) if in_slices else ("r",)]
 

@@ -360,8 +360,8 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     reply = driver.require_reply(driver.beat("a", LEFT_EPOCH))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT_EPOCH, None)
     assert {timer_cancelled("a", timer_kind) for timer_kind in TimerKind} <= set(driver.effects)
-    told = driver.require_reply(driver.beat("b", 3))
-    assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
+    told_reply = driver.require_reply(driver.beat("b", 3))
+    assert frozenset(told_reply.assignment or ()) == parts("t", 0, 1, 2, 3)
 
 
 def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> None:
@@ -529,8 +529,8 @@ def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -
     assert lookups(driver) == [("ord.*",)]
     driver.look_up()
     assert driver.group.resolved["ord.*"].topics == {"orders"}
-    told = driver.require_reply(driver.join("a", topic_regex="ord.*"))
-    assert frozenset(told.assignment or ()) == parts("orders", 0)
+    told_reply = driver.require_reply(driver.join("a", topic_regex="ord.*"))
+    assert frozenset(told_reply.assignment or ()) == parts("orders", 0)
     assert driver.group.has_subscriber("orders")
     assert not driver.group.has_subscriber("other")
 

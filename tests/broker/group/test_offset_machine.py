@@ -139,7 +139,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
     assert commit_error(shard, commit(is_transactional=True)) is None
 
 
-class _Stale(ClassicGroup):
+class _StaleGroup(ClassicGroup):
     """A group that finds every epoch stale, as one of the consumer protocol may."""
 
     def check_offset_commit(self, *_: object) -> Rejection:
@@ -148,13 +148,13 @@ class _Stale(ClassicGroup):
 
 def test_a_stale_epoch_is_an_illegal_generation_before_kip_1319() -> None:
     shard = shard_with()
-    shard.groups["g"] = _Stale("g", now_ms=1)
+    shard.groups["g"] = _StaleGroup("g", now_ms=1)
     assert commit_error(shard, commit()) is E.stale_member_epoch
     assert commit_error(shard, commit(is_transactional=True)) is E.stale_member_epoch
     assert commit_error(shard, commit(stale_epoch_named=False)) is E.illegal_generation
 
 
-class _Owning(ClassicGroup):
+class _OwningGroup(ClassicGroup):
     """A group that knows which positions a member may commit."""
 
     def check_position(self, *_: object) -> Rejection:
@@ -168,7 +168,7 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
     is_named: bool, error: ErrorCode
 ) -> None:
     shard = shard_with()
-    shard.groups["g"] = _Owning("g", now_ms=1)
+    shard.groups["g"] = _OwningGroup("g", now_ms=1)
     own_position = NewPosition(topic_partition=P0, offset=1)
     other_position = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
     assert commit_error(shard, commit(own_position, stale_epoch_named=is_named)) is None
@@ -237,7 +237,7 @@ def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
     assert fetch(shard_with(offset_record()), P0, topic_ids={"t": TOPIC_ID})[0].offset == 5
 
 
-class _Refusing(ClassicGroup):
+class _RefusingGroup(ClassicGroup):
     """A group that knows its members by epoch."""
 
     def check_offset_fetch(self, _: object) -> Rejection:
@@ -246,7 +246,7 @@ class _Refusing(ClassicGroup):
 
 def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
     shard = shard_with()
-    shard.groups["g"] = _Refusing("g", now_ms=1)
+    shard.groups["g"] = _RefusingGroup("g", now_ms=1)
     rejection = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), high_watermark=0)
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.stale_member_epoch

@@ -81,16 +81,16 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         assert await printed_table(capsys, bootstrap, *with_flag, "--list") == shipped
         (open_one,) = (row for row in shipped if row["TransactionalId"] == "open")
         home, producer_id = open_one["Coordinator"], open_one["ProducerId"]
-        for words in (
+        for flag_arguments in (
             ("--states", "Ongoing, PrepareCommit"),
             ("--producer-ids", producer_id),
             ("--states", "Ongoing", "--broker", home),
             ("--states", "Ongoing", "--coordinator", home),
         ):
-            assert await printed_table(capsys, bootstrap, *with_flag, "--list", *words) == [
-                open_one
-            ]
-            await printed_table(capsys, bootstrap, "list", *words, status=2)
+            assert await printed_table(
+                capsys, bootstrap, *with_flag, "--list", *flag_arguments
+            ) == [open_one]
+            await printed_table(capsys, bootstrap, "list", *flag_arguments, status=2)
         assert await printed_table(
             capsys, bootstrap, *with_flag, "--list", "--durationFilter", "-1"
         )

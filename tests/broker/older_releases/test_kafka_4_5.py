@@ -215,8 +215,8 @@ def test_the_assignor_of_a_consumer_group_runs_behind_the_heartbeat(*, is_behind
         ]
 
     rules = {"assignors_run_in_background": is_behind}
-    answered = run_cluster(story, brokers=1, topics=(("t", 2),), rules=rules)
-    assert answered == ([(1, 0), (2, 2)] if is_behind else [(2, 2)])
+    group_answers = run_cluster(story, brokers=1, topics=(("t", 2),), rules=rules)
+    assert group_answers == ([(1, 0), (2, 2)] if is_behind else [(2, 2)])
 
 
 # Where it is seen

@@ -50,7 +50,7 @@ PIDS = st.sampled_from([1, 2])
 KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
 
 
-class Written(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A record as the model remembers it."""
 
     offset: int
@@ -64,7 +64,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def start(self) -> None:
         self.log = make_log(CONFIG)
         self.now = NOW
-        self.written: list[Written] = []
+        self.written: list[WrittenRecord] = []
         self.ended: list[tuple[int, int, bool]] = []
         """(producer, offset of the marker, committed)."""
         self.sequences = {1: 0, 2: 0}
@@ -83,7 +83,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         assert isinstance(answer, Appended), answer
         for offset, record in enumerate(records, start=answer.base_offset):
             assert record.key is not None
-            self.written.append(Written(offset, record.key.decode(), record.value, pid))
+            self.written.append(WrittenRecord(offset, record.key.decode(), record.value, pid))
         self.log.advance_high_watermark(self.log.log_end_offset)
 
     @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
@@ -161,13 +161,13 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         )
         assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
 
-    def expected(self, end: int) -> list[Written]:
+    def expected(self, end: int) -> list[WrittenRecord]:
         """Of each key below ``end`` the last committed record, where it has a value."""
         decided = [record for record in self.written if self.is_committed(record)]
         last_by_key = {record.key: record for record in decided if record.offset < end}
         return sorted(record for record in last_by_key.values() if record.value is not None)
 
-    def is_committed(self, record: Written) -> bool:
+    def is_committed(self, record: WrittenRecord) -> bool:
         if record.pid < 0:
             return True
         later_commits = [
@@ -179,8 +179,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     # Reading
 
-    def read(self, isolation: object) -> list[Written]:
-        records_read: list[Written] = []
+    def read(self, isolation: object) -> list[WrittenRecord]:
+        records_read: list[WrittenRecord] = []
         position = self.log.log_start_offset
         skipped: set[int]
         while True:
@@ -259,12 +259,12 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 assert producer_by_id[pid].last_sequence == sequence - 1
 
 
-def written_record(record: Record, pid: int) -> Written:
+def written_record(record: Record, pid: int) -> WrittenRecord:
     assert record.key is not None
-    return Written(record.offset, record.key.decode(), record.value, pid)
+    return WrittenRecord(record.offset, record.key.decode(), record.value, pid)
 
 
-def latest(records: list[Written]) -> dict[str, bytes]:
+def latest(records: list[WrittenRecord]) -> dict[str, bytes]:
     """Key to value, as a reader that applies them in order has it."""
     table: dict[str, bytes | None] = {}
     for record in records:

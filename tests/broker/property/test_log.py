@@ -55,7 +55,7 @@ class Event(NamedTuple):
     """Of a marker."""
 
 
-class Known(NamedTuple):
+class KnownProducer(NamedTuple):
     """What the list says of one producer."""
 
     epoch: int
@@ -78,7 +78,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     # The model
 
-    def known(self, pid: int) -> Known:
+    def known(self, pid: int) -> KnownProducer:
         epoch, sequence_next, open_since, coordinator_epoch = -1, 0, -1, -1
         for event in self.events:
             if event.pid != pid:
@@ -92,7 +92,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 if event.transactional and open_since < 0:
                     open_since = event.base
             epoch = event.epoch
-        return Known(epoch, sequence_next, open_since, coordinator_epoch)
+        return KnownProducer(epoch, sequence_next, open_since, coordinator_epoch)
 
     def outcome_of(self, event: Event) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
@@ -192,7 +192,7 @@ class LogAgainstList(RuleBasedStateMachine):
         assert not isinstance(answer, Appended), answer
         assert answer.error == error, answer
 
-    def guard(self, pid: int, producer: Known, *, tv2: bool = False) -> int:
+    def guard(self, pid: int, producer: KnownProducer, *, tv2: bool = False) -> int:
         guard = start_verification(
             self.log,
             producer_id=pid,

@@ -46,7 +46,7 @@ class Reader:
         self.out += 1
 
 
-class Led:
+class PartitionBench:
     """A partition led by broker 1 on a bench."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Led:
 
 
 def test_the_high_watermark_waits_for_the_whole_isr() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     assert not partition_bench.append(2)
     assert not partition_bench.fetched(B2, 2)
     assert partition_bench.fetched(B3, 1)
@@ -127,7 +127,7 @@ def test_the_high_watermark_waits_for_the_whole_isr() -> None:
 def test_it_is_the_least_end_of_those_who_are_waited_for(
     isr: tuple[int, ...], ends: tuple[int, int], expected: int
 ) -> None:
-    partition_bench = Led(isr=isr)
+    partition_bench = PartitionBench(isr=isr)
     partition_bench.append(10)
     partition_bench.excluded.update((B2, B3))  # none of them is about to join
     for broker, end in zip((B2, B3), ends, strict=True):
@@ -136,13 +136,13 @@ def test_it_is_the_least_end_of_those_who_are_waited_for(
 
 
 def test_a_leader_alone_in_the_isr_does_not_wait() -> None:
-    partition_bench = Led(isr=(1,))
+    partition_bench = PartitionBench(isr=(1,))
     assert partition_bench.append()
     assert partition_bench.log.high_watermark == 1
 
 
 def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
-    partition_bench = Led(isr=(1,), min_isr=2)
+    partition_bench = PartitionBench(isr=(1,), min_isr=2)
     assert partition_bench.partition.is_under_min_isr
     assert len(partition_bench.partition.maximal_isr) < partition_bench.partition.min_isr
     assert not partition_bench.append()
@@ -150,7 +150,9 @@ def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
 
 
 def test_before_3_7_the_high_watermark_goes_on_while_too_few_are_in_sync() -> None:
-    partition_bench = Led(isr=(1,), min_isr=2, rules=Rules(high_watermark_needs_min_isr=False))
+    partition_bench = PartitionBench(
+        isr=(1,), min_isr=2, rules=Rules(high_watermark_needs_min_isr=False)
+    )
     assert partition_bench.append()
     assert partition_bench.log.high_watermark == 1
     assert partition_bench.partition.is_under_min_isr
@@ -159,11 +161,11 @@ def test_before_3_7_the_high_watermark_goes_on_while_too_few_are_in_sync() -> No
 
 def test_before_3_7_more_replicas_may_be_demanded_than_there_are() -> None:
     for rules, is_under in ((LATEST_RULES, False), (Rules(min_isr_is_bounded=False), True)):
-        assert Led(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
+        assert PartitionBench(min_isr=4, rules=rules).partition.is_under_min_isr is is_under
 
 
 def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
-    partition_bench = Led(isr=(1, 3))
+    partition_bench = PartitionBench(isr=(1, 3))
     partition_bench.append(2, now_ms=50)
     assert partition_bench.fetched(B3, 2)
     partition_bench.fetched(B2, 2)
@@ -175,7 +177,7 @@ def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
 
 def test_the_leader_waits_for_a_replica_from_the_request_that_it_joins_the_isr() -> None:
     """The controller may have taken it in already (LeaderAndIsr.maximalIsr)."""
-    partition_bench = Led(isr=(1, 3))
+    partition_bench = PartitionBench(isr=(1, 3))
     partition_bench.append(2)
     partition_bench.fetched(B3, 2)
     partition_bench.fetched(B2, 2)
@@ -189,7 +191,7 @@ def test_the_leader_waits_for_a_replica_from_the_request_that_it_joins_the_isr()
 
 
 def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
-    partition_bench = Led(isr=(1, 2))
+    partition_bench = PartitionBench(isr=(1, 2))
     reader = partition_bench.partition.followers[B2].reader = Reader()
     reader.parked_request = "a Fetch that waits"
     partition_bench.append()
@@ -215,7 +217,7 @@ def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
 
 
 def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     partition_bench.fetched(B2, 1, now_ms=10)
     follower = partition_bench.partition.followers[B2]
@@ -228,7 +230,7 @@ def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:
 
 
 def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
-    partition_bench = Led(isr=(1, 2))
+    partition_bench = PartitionBench(isr=(1, 2))
     partition_bench.append(4)
     partition_bench.fetched(B2, 4, start=1)
     partition_bench.fetched(B3, 4, start=0)
@@ -242,7 +244,7 @@ def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
 
 
 def test_a_new_epoch_forgets_where_the_followers_were() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     partition_bench.fetched(B2, 1)
     partition_bench.publish(isr=(B1, B2))
@@ -252,7 +254,7 @@ def test_a_new_epoch_forgets_where_the_followers_were() -> None:
 
 
 def test_older_metadata_changes_nothing_but_the_minimum() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.partition.apply_image(
         msgspec.structs.replace(partition_bench.image, isr=(B1,)), min_isr=9, now_ms=0
     )
@@ -261,7 +263,7 @@ def test_older_metadata_changes_nothing_but_the_minimum() -> None:
 
 
 def test_a_replica_that_falls_out_is_reported() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     reader = partition_bench.partition.followers[B2].reader = Reader()
     partition_bench.publish(isr=(B1, B3))
     assert reader.out == 1
@@ -271,7 +273,7 @@ def test_a_replica_that_falls_out_is_reported() -> None:
 
 
 def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     partition_bench.fetched(B2, 1, now_ms=990)
     change = partition_bench.shrink_isr()
@@ -286,12 +288,12 @@ def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
 
 
 def test_a_replica_that_keeps_up_stays_in_the_isr() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     assert partition_bench.partition.shrink_isr(lag_max_ms=LAG_MS, now_ms=50) is None
 
 
 def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
-    partition_bench = Led(isr=(1,))
+    partition_bench = PartitionBench(isr=(1,))
     partition_bench.append(2)
     partition_bench.fetched(B2, 1)
     follower = partition_bench.partition.followers[B2]
@@ -308,7 +310,7 @@ def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
 
 
 def test_who_may_not_join_is_not_asked_for() -> None:
-    partition_bench = Led(isr=(1,))
+    partition_bench = PartitionBench(isr=(1,))
     partition_bench.excluded.add(B2)
     partition_bench.fetched(B2, 0)
     assert partition_bench.partition.expand_isr(partition_bench.partition.followers[B2]) is None
@@ -327,7 +329,7 @@ def test_who_may_not_join_is_not_asked_for() -> None:
 def test_what_the_controller_refuses(
     error: ErrorCode, is_repeated: bool, may_ask_again: bool
 ) -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     change = partition_bench.shrink_isr()
     assert (partition_bench.answer(change, error=error) is change) == is_repeated
@@ -337,7 +339,7 @@ def test_what_the_controller_refuses(
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     change = partition_bench.shrink_isr()
     partition_bench.publish(isr=(B1,))
@@ -349,7 +351,7 @@ def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
     "stale_fields", [{"leader_epoch": LeaderEpoch(5)}, {"partition_epoch": -1}]
 )
 def test_an_answer_of_another_time_is_nothing(stale_fields: dict[str, Any]) -> None:
-    partition_bench = Led()
+    partition_bench = PartitionBench()
     partition_bench.append()
     change = partition_bench.shrink_isr()
     assert partition_bench.answer(change, **stale_fields) is None

@@ -23,7 +23,7 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, LeaderEpoch, TopicPartition
 from txnsim.wire.batch import read_batch_header
 
 
-class Traced:
+class TracedLog:
     """A log whose every change is told to a trace."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def data(event: Event) -> dict[str, Any]:
 
 
 def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0, transactional=True)
     assert traced_log.kinds() == ["log.append", "pid.open", "log.hw"]
     append, open_event, _ = traced_log.events()
@@ -98,14 +98,14 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
 
 
 def test_a_plain_batch_moves_both_bounds() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0)
     assert traced_log.kinds() == ["log.append", "log.hw", "log.lso"]
     assert [data(event)["to"] for event in traced_log.events()[1:]] == [1, 1]
 
 
 def test_a_duplicate_moves_nothing() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0)
     traced_log.append(0)
     assert traced_log.kinds()[3:] == ["log.duplicate"]
@@ -115,7 +115,7 @@ def test_a_duplicate_moves_nothing() -> None:
 
 
 def test_a_refused_batch_is_traced_with_its_reason() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0)
     traced_log.append(9)
     (*_, reject_event) = traced_log.events()
@@ -127,14 +127,14 @@ def test_a_refused_batch_is_traced_with_its_reason() -> None:
 
 
 def test_brief_leaves_the_size_of_a_batch_out() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.tracer.level = TraceLevel.BRIEF
     traced_log.append(0)
     assert "bytes" not in data(traced_log.events()[0])
 
 
 def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0, transactional=True)
     traced_log.mark(committed=False)
     assert traced_log.kinds()[3:] == [
@@ -150,14 +150,14 @@ def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
 
 
 def test_a_marker_without_a_transaction_closes_none() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.mark(committed=True)
     assert traced_log.kinds() == ["marker.written", "log.hw", "log.lso"]
     assert data(traced_log.events()[0])["rule"] == "marker.unknown-producer"
 
 
 def test_a_refused_marker_says_who_sent_it() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.mark(committed=True, coordinator_epoch=5)
     traced_log.mark(committed=True, coordinator_epoch=4)
     refusal_event = traced_log.events()[-1]
@@ -168,7 +168,7 @@ def test_a_refused_marker_says_who_sent_it() -> None:
 
 
 def test_events_belong_to_the_log_of_the_broker() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0)
     assert {traced_log.tracer.nodes[event.n] for event in traced_log.events()} == {
         "broker/1/log/orders-0"
@@ -176,7 +176,7 @@ def test_events_belong_to_the_log_of_the_broker() -> None:
 
 
 def test_a_producer_with_a_higher_epoch_is_traced() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0)
     data_of_next = batch(0, epoch=1)
     header = read_batch_header(data_of_next)
@@ -194,7 +194,7 @@ def test_a_producer_with_a_higher_epoch_is_traced() -> None:
 
 def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
     for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
-        traced_log = Traced()
+        traced_log = TracedLog()
         traced_log.append(0)
         events_before = len(traced_log.tracer)
         traced_log.tracer.level = TraceLevel.BRIEF
@@ -210,7 +210,7 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
 
 
 def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0, transactional=True)
     traced_log.mark(committed=False)
     events = traced_log.events()
@@ -225,7 +225,7 @@ def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
 
 def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None:
     """Followers fetch later than producers send: the fetch is a cause, but not the main one."""
-    traced_log = Traced()
+    traced_log = TracedLog()
     log = traced_log.driver.log
     for sequence in (0, 1):
         header = read_batch_header(batch(sequence))
@@ -245,7 +245,7 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
 
 def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None:
     """A plain batch behind the marker is passed as well, and it is not what freed the readers."""
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0, transactional=True)
     log = traced_log.driver.log
     marker = marker_of(producer_id=PID, committed=True)
@@ -262,7 +262,7 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
 
 
 def test_what_was_cut_off_is_no_cause() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     log = traced_log.driver.log
     for _ in range(2):
         second_event = traced_log.tracer.emit("note", "x")
@@ -275,7 +275,7 @@ def test_what_was_cut_off_is_no_cause() -> None:
 
 
 def test_of_many_producers_the_newest_names_are_known() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     for producer_id in range(TRANSACTIONAL_IDS_MAX + 1):
         traced_log.trace._remember_transactional_id(producer_id, f"app-{producer_id}")
     assert traced_log.trace._transaction_of(0, 0) == ""
@@ -287,7 +287,7 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
 
 
 def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     log = traced_log.driver.log
     traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
     assert data(traced_log.events()[-1]) == {
@@ -306,7 +306,7 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
 
 
 def test_followers_that_come_later_are_told_once() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     log = traced_log.driver.log
     traced_log.trace.trace_leadership(log, LeaderEpoch(2), 1)
     for replicas in (1, 3, 3):
@@ -318,7 +318,7 @@ def test_followers_that_come_later_are_told_once() -> None:
 @pytest.mark.parametrize("is_led", [True, False])
 def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
     """It is in the event of the new leader, and in that of a new start of the log."""
-    traced_log = Traced()
+    traced_log = TracedLog()
     log = traced_log.driver.log
     for sequence in (0, 1):
         append_client(log, batch(sequence), guard=0, now_ms=NOW)
@@ -367,7 +367,7 @@ def open_guard(log: PartitionLog) -> int:
 
 
 def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch() -> None:
-    traced_log = Traced()
+    traced_log = TracedLog()
     traced_log.append(0, transactional=True)
     assert "coordinator_epoch" not in data(last_open_event(traced_log))
     traced_log.mark(committed=False, coordinator_epoch=4)
@@ -375,5 +375,5 @@ def test_a_transaction_that_opens_behind_a_marker_tells_the_coordinators_epoch()
     assert data(last_open_event(traced_log))["coordinator_epoch"] == 4
 
 
-def last_open_event(traced_log: Traced) -> Event:
+def last_open_event(traced_log: TracedLog) -> Event:
     return [event for event in traced_log.events() if event.k == "pid.open"][-1]

@@ -38,20 +38,20 @@ from txnsim.types import TopicPartition
 # One append, whatever is brought: asked, written, replicated, told.
 
 
-class Plain(WaitingBatch, frozen=True):
+class PlainBatch(WaitingBatch, frozen=True):
     """A batch for the log of a bench, or for no log."""
 
     def subject(self) -> Subject:
         return Subject()
 
 
-def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> Plain:
+def a_batch(bench: ReplicaBench, *, is_led: bool = True) -> PlainBatch:
     def find() -> PartitionLog | Rejection:
         if is_led:
             return bench.leader.log
         return Rejection(error=ErrorCode.not_leader_or_follower, reason="")
 
-    return Plain(partial(append_coordinator, batch=plain()), find)
+    return PlainBatch(partial(append_coordinator, batch=plain()), find)
 
 
 async def await_append(

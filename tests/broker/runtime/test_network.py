@@ -74,12 +74,12 @@ async def test_the_same_network_serves_virtual_sockets(env: VirtualEnvironment) 
 
 
 async def test_a_reset_is_one_on_a_real_socket_too() -> None:
-    class Resetting(asyncio.Protocol):
+    class ResettingProtocol(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             assert isinstance(transport, asyncio.Transport)
             reset(transport)
 
-    server = await asyncio.get_running_loop().create_server(Resetting, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(ResettingProtocol, "127.0.0.1", 0)
     async with server:
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         with pytest.raises(ConnectionResetError):

@@ -384,14 +384,14 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
     async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
         network.register(B, echo)
         armed: list[float] = []
-        network._clock = Counting(env.clock, armed)  # type: ignore[assignment]  # counts timers
+        network._clock = CountingClock(env.clock, armed)  # type: ignore[assignment]  # counts timers
         for number in range(100):
             assert await network.ask(A, B, 27, 1, number, timeout_ms=30_000) == number
         assert [delay_ms for delay_ms in armed if delay_ms > 1_000] == [30_000]
         await asyncio.sleep(31)
         assert network._deadline_timer is None
 
-    class Counting:
+    class CountingClock:
         def __init__(self, clock: Any, armed: list[float]) -> None:
             self.monotonic_ms = clock.monotonic_ms
             self.monotonic_us = clock.monotonic_us

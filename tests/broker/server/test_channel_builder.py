@@ -372,7 +372,7 @@ def test_a_listener_may_have_sessions_of_its_own_length() -> None:
 WALL_MS = 1_000_000
 
 
-class Side:
+class LoginBench:
     """A session, and the client's side of it."""
 
     def __init__(self, *, max_reauth_ms: int = 0) -> None:
@@ -424,66 +424,68 @@ def read(api_key: int, version: int, step: SaslStep) -> Any:
 
 
 def test_a_client_asks_for_versions_shakes_hands_and_says_who_it_is() -> None:
-    side = Side()
-    assert side.versions() is HANDLE_STEP
-    step, answer = side.handshake()
+    login_bench = LoginBench()
+    assert login_bench.versions() is HANDLE_STEP
+    step, answer = login_bench.handshake()
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
-    assert side.session.principal == ANONYMOUS
-    step, answer = side.token(b"\0alice\0secret")
+    assert login_bench.session.principal == ANONYMOUS
+    step, answer = login_bench.token(b"\0alice\0secret")
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
     assert answer.session_lifetime.total_seconds() == 0
-    assert side.session.principal == "User:alice"
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP  # the handler: ILLEGAL_SASL_STATE
+    assert login_bench.session.principal == "User:alice"
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
+    assert (
+        login_bench.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
+    )  # the handler: ILLEGAL_SASL_STATE
 
 
 def test_versions_are_told_once() -> None:
-    side = Side()
-    side.versions()
-    assert side.versions().treatment is FrameTreatment.FAIL
+    login_bench = LoginBench()
+    login_bench.versions()
+    assert login_bench.versions().treatment is FrameTreatment.FAIL
 
 
 def test_an_unknown_mechanism_is_answered_with_those_that_are_known() -> None:
-    step, answer = Side().handshake("GSSAPI")
+    step, answer = LoginBench().handshake("GSSAPI")
     assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
     assert answer.mechanisms == ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
 
 
 def test_anything_else_before_it_is_known_who_it_is_ends_the_connection() -> None:
-    assert Side().send(3, 1, topics=()) == SaslStep(
+    assert LoginBench().send(3, 1, topics=()) == SaslStep(
         treatment=FrameTreatment.FAIL, reason="Metadata during the SASL handshake"
     )
-    side = Side()
-    side.handshake()
-    step = side.send(3, 1, topics=())
+    login_bench = LoginBench()
+    login_bench.handshake()
+    step = login_bench.send(3, 1, topics=())
     assert (step.treatment, step.answer) == (FrameTreatment.REFUSE, b"")
 
 
 @pytest.mark.parametrize(("key", "reason"), [(17, "SaslHandshake v9"), (36, "SaslAuthenticate v9")])
 def test_unknown_versions_end_the_connection(key: int, reason: str) -> None:
-    side = Side()
+    login_bench = LoginBench()
     if key == 36:
-        side.handshake()
+        login_bench.handshake()
     frame = key.to_bytes(2, "big") + b"\0\x09" + bytes(4) + b"\xff\xff\0"
-    step = side.session.treat_frame(frame)
+    step = login_bench.session.treat_frame(frame)
     assert (step.treatment, step.reason) == (FrameTreatment.FAIL, f"{reason} is not supported")
 
 
 def test_a_wrong_password_is_told_after_a_pause() -> None:
-    side = Side()
-    side.handshake()
-    step, answer = side.token(b"\0alice\0wrong", version=0)
+    login_bench = LoginBench()
+    login_bench.handshake()
+    step, answer = login_bench.token(b"\0alice\0wrong", version=0)
     assert step.treatment is FrameTreatment.FAIL
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == "Authentication failed: Invalid username or password"
 
 
 def test_scram_says_only_that_credentials_are_invalid() -> None:
-    side = Side()
-    side.handshake("SCRAM-SHA-256")
-    _, answer = side.token(b"nonsense")
+    login_bench = LoginBench()
+    login_bench.handshake("SCRAM-SHA-256")
+    _, answer = login_bench.token(b"nonsense")
     assert answer.error_message == (
         "Authentication failed during authentication due to invalid credentials with SASL "
         "mechanism SCRAM-SHA-256"
@@ -491,45 +493,45 @@ def test_scram_says_only_that_credentials_are_invalid() -> None:
 
 
 def test_after_the_first_handshake_version_tokens_come_without_headers() -> None:
-    side = Side()
-    side.handshake("SCRAM-SHA-256", version=0)
+    login_bench = LoginBench()
+    login_bench.handshake("SCRAM-SHA-256", version=0)
     client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret", c_nonce="clientnonce")
-    step = side.session.treat_frame(client.get_client_first().encode())
+    step = login_bench.session.treat_frame(client.get_client_first().encode())
     assert int.from_bytes(step.answer[:4], "big") == len(step.answer) - 4
     client.set_server_first(step.answer[4:].decode())
-    step = side.session.treat_frame(client.get_client_final().encode())
+    step = login_bench.session.treat_frame(client.get_client_final().encode())
     client.set_server_final(step.answer[4:].decode())
-    assert side.session.state is SaslState.COMPLETE
-    side = Side()
-    side.handshake(version=0)
-    assert side.session.treat_frame(b"\0alice\0wrong").treatment is FrameTreatment.FAIL
+    assert login_bench.session.state is SaslState.COMPLETE
+    login_bench = LoginBench()
+    login_bench.handshake(version=0)
+    assert login_bench.session.treat_frame(b"\0alice\0wrong").treatment is FrameTreatment.FAIL
 
 
 def test_a_session_ends_unless_the_client_authenticates_again() -> None:
-    side = Side(max_reauth_ms=60_000)
-    assert side.log_in().session_lifetime.total_seconds() == 60
-    side.now_ms += 60_000
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
-    side.now_ms += 1
-    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
-    assert side.log_in().error_code is ErrorCode.none
-    assert side.send(3, 1, topics=()) is HANDLE_STEP
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    assert login_bench.log_in().session_lifetime.total_seconds() == 60
+    login_bench.now_ms += 60_000
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
+    login_bench.now_ms += 1
+    assert login_bench.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
+    assert login_bench.log_in().error_code is ErrorCode.none
+    assert login_bench.send(3, 1, topics=()) is HANDLE_STEP
 
 
 def test_nobody_authenticates_again_twice_in_a_second() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    assert side.log_in().error_code is ErrorCode.none
-    side.now_ms += 999
-    assert side.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
-    side.now_ms += 1
-    assert side.handshake()[0].treatment is FrameTreatment.SEND
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    assert login_bench.log_in().error_code is ErrorCode.none
+    login_bench.now_ms += 999
+    assert login_bench.send(17, 1, mechanism="PLAIN") is HANDLE_STEP
+    login_bench.now_ms += 1
+    assert login_bench.handshake()[0].treatment is FrameTreatment.SEND
 
 
 def test_nobody_comes_back_as_somebody_else() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    answer = side.log_in("bob")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    answer = login_bench.log_in("bob")
     assert answer.error_code is ErrorCode.sasl_authentication_failed
     assert answer.error_message == (
         "Cannot change principals during re-authentication from User.alice: User.bob"
@@ -537,29 +539,29 @@ def test_nobody_comes_back_as_somebody_else() -> None:
 
 
 def test_nobody_comes_back_with_another_mechanism() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    step, answer = side.handshake("SCRAM-SHA-256")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    step, answer = login_bench.handshake("SCRAM-SHA-256")
     assert (step.treatment, answer.error_code) == (FrameTreatment.SEND, ErrorCode.none)
-    assert side.token(b"x")[0].treatment is FrameTreatment.FAIL
+    assert login_bench.token(b"x")[0].treatment is FrameTreatment.FAIL
 
 
 def test_failing_again_says_so() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.log_in()
-    side.handshake()
-    _, answer = side.token(b"\0alice\0wrong")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.log_in()
+    login_bench.handshake()
+    _, answer = login_bench.token(b"\0alice\0wrong")
     assert answer.error_code is ErrorCode.sasl_authentication_failed
 
 
 def test_a_session_ends_with_its_token() -> None:
-    side = Side(max_reauth_ms=60_000)
-    side.handshake("OAUTHBEARER")
+    login_bench = LoginBench(max_reauth_ms=60_000)
+    login_bench.handshake("OAUTHBEARER")
     token = unsecured_token({"sub": "alice", "exp": WALL_MS / 1_000 + 5})
-    _, answer = side.token(bearer(token))
+    _, answer = login_bench.token(bearer(token))
     assert answer.session_lifetime.total_seconds() == 5
-    side.now_ms += 5_001
-    assert side.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
+    login_bench.now_ms += 5_001
+    assert login_bench.send(3, 1, topics=()).treatment is FrameTreatment.FAIL
 
 
 @pytest.mark.parametrize("end", ["1e400", "1e30", "1e12"])
@@ -567,27 +569,27 @@ def test_a_session_ends_with_its_token() -> None:
 def test_a_token_that_ends_later_than_a_session_can_closes_the_connection(
     end: str, version: int
 ) -> None:
-    side = Side()
-    side.handshake("OAUTHBEARER", version=version)
+    login_bench = LoginBench()
+    login_bench.handshake("OAUTHBEARER", version=version)
     token = bearer(unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode()))
-    step = side.token(token)[0] if version else side.session.treat_frame(token)
+    step = login_bench.token(token)[0] if version else login_bench.session.treat_frame(token)
     assert (step.treatment, step.answer) == (FrameTreatment.FAIL, b"")
     assert step.reason == "the token ends later than a session can"
-    assert side.session.principal == ANONYMOUS
+    assert login_bench.session.principal == ANONYMOUS
 
 
 def test_the_longest_session_has_kafkas_nanoseconds() -> None:
-    side = Side()
-    side.handshake("OAUTHBEARER")
-    _, answer = side.token(bearer(unsecured_token({"sub": "alice", "exp": 9_000_000_000})))
+    login_bench = LoginBench()
+    login_bench.handshake("OAUTHBEARER")
+    _, answer = login_bench.token(bearer(unsecured_token({"sub": "alice", "exp": 9_000_000_000})))
     assert answer.session_lifetime.total_seconds() == 9_000_000_000 - WALL_MS / 1_000
 
 
 def test_a_late_end_of_a_token_does_not_matter_where_sessions_end_sooner() -> None:
-    side = Side(max_reauth_ms=3_000)
-    side.handshake("OAUTHBEARER")
+    login_bench = LoginBench(max_reauth_ms=3_000)
+    login_bench.handshake("OAUTHBEARER")
     token = bearer(unsecured_token(b'{"sub":"alice","exp":1e400}'))
-    assert side.token(token)[1].session_lifetime.total_seconds() == 3
+    assert login_bench.token(token)[1].session_lifetime.total_seconds() == 3
 
 
 # Security to try out: who can log in, and what they may do.

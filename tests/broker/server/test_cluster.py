@@ -390,10 +390,10 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
     with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
         env.tracer.emit("node.down", "broker/2")
     env.tracer.emit("note", "x")
-    done, down, event_after = env.tracer.events()
-    assert (done.k, done.p, env.tracer.nodes[done.n]) == ("input", (), "user")
-    assert done.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
-    assert (down.p, event_after.p) == ((done.i,), ())
+    done_input, down, event_after = env.tracer.events()
+    assert (done_input.k, done_input.p, env.tracer.nodes[done_input.n]) == ("input", (), "user")
+    assert done_input.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
+    assert (down.p, event_after.p) == ((done_input.i,), ())
 
 
 @within(run_virtual, seed=1)

@@ -51,7 +51,7 @@ SAID: Final = {
 
 
 @dataclass
-class Known:
+class InFlightRecord:
     """One record in flight."""
 
     state: RecordState
@@ -125,7 +125,8 @@ class Walk:
         self.writes: dict[int, bool] = {}
         """Those that are under way, and whether the share coordinator has taken them."""
         self.records = {
-            offset: Known(RecordState(state), count) for offset, (state, count) in self.kept.items()
+            offset: InFlightRecord(RecordState(state), count)
+            for offset, (state, count) in self.kept.items()
         }
         self.start, self.is_count_exact = self.kept_start, True
         self.end = max(self.records, default=self.start)
@@ -180,14 +181,14 @@ class Walk:
             acquisition.ranges != () and acquisition.ranges[-1].last_offset < self.end
         )
         for offset, count in count_by_offset.items():
-            record = self.records.get(offset, Known(AVAILABLE, 0))
+            record = self.records.get(offset, InFlightRecord(AVAILABLE, 0))
             assert (record.state, record.token) == (AVAILABLE, None)
             assert count == record.count + 1 <= self.settings.delivery_count_limit
             assert batches[0].base_offset <= offset <= batches[-1].last_offset
-            self.records[offset] = Known(ACQUIRED, count, member, self.now_ms + LOCK_MS)
+            self.records[offset] = InFlightRecord(ACQUIRED, count, member, self.now_ms + LOCK_MS)
         for offset, one in self.shown(with_old=True):  # the rest of a batch that was given in part
             if one.state is AVAILABLE:
-                self.records.setdefault(offset, Known(AVAILABLE, 0))
+                self.records.setdefault(offset, InFlightRecord(AVAILABLE, 0))
         self.end = max(self.end, max(self.records, default=self.start))
 
     def acknowledge(self) -> None:
@@ -214,7 +215,7 @@ class Walk:
         offsets = [
             offset for offset in range(first_offset, last_offset + 1) if offset >= self.start
         ]
-        moved_records: list[Known] = []
+        moved_records: list[InFlightRecord] = []
         is_refused = bool(offsets) and (
             last_offset not in self.records or not self.reaches(first_offset)
         )
@@ -325,14 +326,14 @@ class Walk:
 
     # The model
 
-    def move(self, record: Known, state: RecordState, token: int | None) -> None:
+    def move(self, record: InFlightRecord, state: RecordState, token: int | None) -> None:
         is_spent = record.count >= self.settings.delivery_count_limit
         if state is AVAILABLE and is_spent:
             state = ARCHIVING if self.settings.has_dead_letter_topic else ARCHIVED
         record.before = (record.state, record.owner)
         record.state, record.owner, record.token = state, "", token
 
-    def roll_back(self, record: Known) -> None:
+    def roll_back(self, record: InFlightRecord) -> None:
         record.token = None
         if record.deadline_ms is None or record.deadline_ms > self.now_ms:
             record.state, record.owner = record.before
@@ -347,7 +348,7 @@ class Walk:
     def sent(
         self,
         write: Write | Rejection | None,
-        moved_records: list[Known],
+        moved_records: list[InFlightRecord],
         *,
         is_transition: bool = True,
     ) -> None:
@@ -398,13 +399,13 @@ class Walk:
 
     # Comparison
 
-    def shown(self, *, with_old: bool = False) -> list[tuple[int, Known]]:
+    def shown(self, *, with_old: bool = False) -> list[tuple[int, InFlightRecord]]:
         offsets_and_records = []
         for batch in self.partition.in_flight_ranges():
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 if with_old or offset >= self.start:
                     offsets_and_records.append(
-                        (offset, Known(batch.state, batch.delivery_count, batch.member_id))
+                        (offset, InFlightRecord(batch.state, batch.delivery_count, batch.member_id))
                     )
         return offsets_and_records
 

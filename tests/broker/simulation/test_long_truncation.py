@@ -22,18 +22,18 @@ ORDERS = TopicPartition("orders", 0)
 PRODUCERS = 3_000
 
 
-class Counted(Pace):
+class CountedPace(Pace):
     rests = 0
 
     async def yield_turn(self) -> None:
-        Counted.rests += 1
+        CountedPace.rests += 1
         await super().yield_turn()
 
 
 @pytest.fixture(autouse=True)
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    Counted.rests = 0
-    monkeypatch.setattr(replica_fetcher, "Pace", Counted)
+    CountedPace.rests = 0
+    monkeypatch.setattr(replica_fetcher, "Pace", CountedPace)
 
 
 def log_of(cluster: VirtualCluster, broker: BrokerId) -> PartitionLog:
@@ -74,7 +74,7 @@ async def test_others_come_between_while_it_is_cut_off(cluster: VirtualCluster) 
     old_leader, new_leader = await parted(cluster)
     cluster.sim.heal(old_leader)
     await asyncio.sleep(10)
-    assert Counted.rests >= 2
+    assert CountedPace.rests >= 2
     are_one(cluster, old_leader, new_leader)
 
 
@@ -93,7 +93,7 @@ def test_a_change_in_its_middle_leaves_it_whole(
         old_leader, new_leader = await parted(cluster)
         has_changed = asyncio.Event()
 
-        class Changing(Counted):
+        class ChangingPace(CountedPace):
             async def yield_turn(self) -> None:
                 if not has_changed.is_set():
                     has_changed.set()
@@ -102,7 +102,7 @@ def test_a_change_in_its_middle_leaves_it_whole(
                         asyncio.get_running_loop().create_task(result)
                 await super().yield_turn()
 
-        monkeypatch.setattr(replica_fetcher, "Pace", Changing)
+        monkeypatch.setattr(replica_fetcher, "Pace", ChangingPace)
         cluster.sim.heal(old_leader)
         await asyncio.sleep(10)
         assert has_changed.is_set()

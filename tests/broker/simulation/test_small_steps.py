@@ -189,7 +189,7 @@ STEPS: Final = (
 )
 
 
-class Repeated(msgspec.Struct, frozen=True):
+class StepRepetition(msgspec.Struct, frozen=True):
     """What a step kept and cost."""
 
     sent_bytes: int
@@ -198,7 +198,7 @@ class Repeated(msgspec.Struct, frozen=True):
     lines_at_many: int
 
 
-async def _repeat(broker: Broker, step: Step, count: int) -> Repeated:
+async def _repeat(broker: Broker, step: Step, count: int) -> StepRepetition:
     await _ask(broker, step, range(FEW - COUNTED))
     with CountedSteps() as at_few:
         await _ask(broker, step, range(FEW - COUNTED, FEW))
@@ -211,13 +211,15 @@ async def _repeat(broker: Broker, step: Step, count: int) -> Repeated:
     return repeated
 
 
-async def _measure(broker: Broker, step: Step, numbers: range, *, lines_at_few: int) -> Repeated:
+async def _measure(
+    broker: Broker, step: Step, numbers: range, *, lines_at_few: int
+) -> StepRepetition:
     kept_before = await _kept()
     sent_bytes = await _ask(broker, step, numbers[:-COUNTED])
     with CountedSteps() as at_many:
         sent_bytes += await _ask(broker, step, numbers[-COUNTED:])
     kept_bytes = await _kept() - kept_before - TRANSCRIPT_BYTES * len(numbers)
-    return Repeated(sent_bytes, kept_bytes, lines_at_few, at_many.total)
+    return StepRepetition(sent_bytes, kept_bytes, lines_at_few, at_many.total)
 
 
 async def _ask(broker: Broker, step: Step, numbers: range) -> int:
@@ -241,7 +243,7 @@ async def _kept() -> int:
 
 async def _play(
     cluster: VirtualCluster, steps: tuple[Step, ...], count: int
-) -> dict[str, Repeated]:
+) -> dict[str, StepRepetition]:
     (broker_image,) = cluster.sim.metadata.image.brokers.values()
     broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
     await test_costs._prepared(broker)
@@ -253,7 +255,7 @@ async def _play(
     return repeated
 
 
-def _too_much(step_name: str, repeated: Repeated) -> list[str]:
+def _too_much(step_name: str, repeated: StepRepetition) -> list[str]:
     factor = KEPT.get(step_name, KEPT_MAX)
     complaints = []
     if repeated.kept_bytes > ALLOWANCE_BYTES + factor * repeated.sent_bytes:
@@ -274,7 +276,7 @@ def _too_much(step_name: str, repeated: Repeated) -> list[str]:
 def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     part: int, count: int
 ) -> None:
-    repeated: dict[str, Repeated] = {}
+    repeated: dict[str, StepRepetition] = {}
 
     async def story(cluster: VirtualCluster) -> None:
         repeated.update(await _play(cluster, STEPS[part::PARTS], count))

@@ -409,7 +409,7 @@ def test_a_device_is_no_file() -> None:
     assert RegularFile(Path("/dev/null")).why_unreadable() == "a device or socket, not a file"
 
 
-class Elsewhere:
+class MemoryFile:
     """Bytes that lie in no file, handed over two at a time."""
 
     def __init__(self, file_bytes: bytes) -> None:
@@ -429,13 +429,13 @@ class Elsewhere:
 
 
 def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
-    opened_files: list[tuple[str, bool, Elsewhere]] = []
+    opened_files: list[tuple[str, bool, MemoryFile]] = []
 
     class Store:
-        def open(self, path: Path, is_sequential: bool) -> Elsewhere:
+        def open(self, path: Path, is_sequential: bool) -> MemoryFile:
             if path.name == "none":
                 raise FileNotFoundError(2, "No such file or directory", str(path))
-            opened_files.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
+            opened_files.append((path.name, is_sequential, MemoryFile(b"abcdefg")))
             return opened_files[-1][2]
 
         def expect(self, paths: Sequence[Path]) -> None:

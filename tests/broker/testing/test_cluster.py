@@ -483,7 +483,7 @@ async def test_a_partition_of_one_replica_has_nowhere_to_go(kafka: AsyncSimulate
 
 
 @pytest.fixture(scope="module")
-def other() -> Iterator[SimulatedKafka]:
+def other_kafka() -> Iterator[SimulatedKafka]:
     with SimulatedKafka(topics=["taken"]) as kafka:
         yield kafka
 
@@ -496,34 +496,36 @@ def thread() -> Iterator[LoopThread]:
 
 
 def test_topics_are_made_before_and_deleted_after(
-    other: SimulatedKafka, thread: LoopThread
+    other_kafka: SimulatedKafka, thread: LoopThread
 ) -> None:
     with ForeignKafka.at_address(
-        other.bootstrap, options_from_keywords(topics={"mine": 2}), thread
+        other_kafka.bootstrap, options_from_keywords(topics={"mine": 2}), thread
     ) as kafka:
         kafka.topics.create("more")
         assert {"mine", "more", "taken"} <= set(kafka.topics.names())
         kafka.assert_exactly_once([], "mine")
         kafka.assert_no_hanging_transactions()
         assert kafka.topics.offsets("mine", 1).high_watermark == 0
-    assert set(other.topics.names()) == {"taken"}
+    assert set(other_kafka.topics.names()) == {"taken"}
 
 
-def test_a_topic_that_is_there_is_left_alone(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_a_topic_that_is_there_is_left_alone(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     foreign = ForeignKafka.at_address(
-        other.bootstrap, options_from_keywords(topics=["taken"]), thread
+        other_kafka.bootstrap, options_from_keywords(topics=["taken"]), thread
     )
     with pytest.raises(ConfigError, match="choose another name, or delete what is there"):
         foreign.start()
-    assert "taken" in other.topics.names()
+    assert "taken" in other_kafka.topics.names()
 
 
 @pytest.mark.parametrize("field_name", SIMULATED_ONLY_FEATURES)
 def test_what_only_a_simulator_has_skips_with_the_reason(
-    field_name: str, other: SimulatedKafka, thread: LoopThread
+    field_name: str, other_kafka: SimulatedKafka, thread: LoopThread
 ) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(pytest.skip.Exception, match=r"which only a simulated cluster has"),
     ):
         call(getattr(kafka, field_name))
@@ -534,17 +536,21 @@ def call(note_reached: Callable[[], object]) -> None:
     note_reached()
 
 
-def test_what_is_not_there_at_all_is_an_error(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_what_is_not_there_at_all_is_an_error(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(AttributeError),
     ):
         _ = kafka.fault
 
 
-def test_a_wait_in_vain_fails_and_does_not_skip(other: SimulatedKafka, thread: LoopThread) -> None:
+def test_a_wait_in_vain_fails_and_does_not_skip(
+    other_kafka: SimulatedKafka, thread: LoopThread
+) -> None:
     with (
-        ForeignKafka.at_address(other.bootstrap, options_from_keywords(), thread) as kafka,
+        ForeignKafka.at_address(other_kafka.bootstrap, options_from_keywords(), thread) as kafka,
         pytest.raises(TimeoutError, match="nobody is not Ongoing within 10 ms"),
     ):
         kafka.transactions.wait_for_state("nobody", "Ongoing", timeout_ms=10)

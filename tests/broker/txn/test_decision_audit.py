@@ -115,8 +115,8 @@ def test_a_marker_long_after_the_completion_has_no_decision(
     verdicts = audited(decisions, [marker(first_number), marker(first_number + 60)])
     states = states_by_decision(verdicts)
     assert states == {first_number: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    late = audited(decisions, [marker(first_number + 60)])
-    assert late[0].state is AuditState.AGREES, "a repair is late"
+    late_verdicts = audited(decisions, [marker(first_number + 60)])
+    assert late_verdicts[0].state is AuditState.AGREES, "a repair is late"
 
 
 @pytest.mark.parametrize(

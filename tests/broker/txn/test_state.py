@@ -43,7 +43,7 @@ CELLS = [
 
 
 def transition(state: TransactionState, **fields: object) -> TxnTransition:
-    given: dict[str, object] = {
+    transition_fields: dict[str, object] = {
         "transactional_id": "txn-1",
         "producer_id": 7,
         "prev_producer_id": 7,
@@ -58,7 +58,7 @@ def transition(state: TransactionState, **fields: object) -> TxnTransition:
         "client_version": TransactionVersion.TV_2,
         **fields,
     }
-    return TxnTransition(**given)  # type: ignore[arg-type]
+    return TxnTransition(**transition_fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "target", "source", "allowed"), CELLS)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.clients.kafka_tools import cluster, groups, records, secured, topics, transactions
-from tests.clients.kafka_tools.expect import Unexpected
+from tests.clients.kafka_tools.expect import UnexpectedAnswerError
 from tests.clients.kafka_tools.runner import ToolError
 from tests.clients.kafka_tools.shop import Shop
 from tests.clients.kafka_tools.transactions_command import CheckFailure
@@ -93,7 +93,13 @@ def _failure(shop: Shop, check: Callable[[Shop], None]) -> str | None:
     """Why it failed, in one line."""
     try:
         check(shop)
-    except (Unexpected, CheckFailure, ToolError, ApacheKafkaError, ForeignClientError) as failure:
+    except (
+        UnexpectedAnswerError,
+        CheckFailure,
+        ToolError,
+        ApacheKafkaError,
+        ForeignClientError,
+    ) as failure:
         return str(failure).replace("\n", " ⏎ ")
     return None
 

@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from tests.clients.kafka_tools.expect import (
-    Unexpected,
+    UnexpectedAnswerError,
     eventually,
     expect,
     expect_output,
@@ -290,4 +290,4 @@ def leader_election(shop: Shop) -> None:
 def reassignments(shop: Shop) -> None:
     listing = shop.tools.ask("kafka-reassign-partitions", "--list")
     if listing.code != 0 or "reassignments" not in listing.stdout:
-        raise Unexpected(f"exit status {listing.code}: {listing.stdout}{listing.stderr}")
+        raise UnexpectedAnswerError(f"exit status {listing.code}: {listing.stdout}{listing.stderr}")

@@ -180,7 +180,7 @@ class ApacheBench(Bench):
         return self._kafkas[transaction_version]
 
 
-class GivenBench(Bench):
+class ForeignBench(Bench):
     """A cluster that somebody else has started."""
 
     unsupported_checks = SECURED

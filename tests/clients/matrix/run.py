@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.matrix import results as stored_results
-from tests.clients.matrix.bench import ApacheBench, Bench, GivenBench, TxnsimBench
+from tests.clients.matrix.bench import ApacheBench, Bench, ForeignBench, TxnsimBench
 from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix, say
 from tests.clients.matrix.questions import LEVELS, questions
@@ -152,7 +152,7 @@ def _make_page() -> None:
 
 def _bench(options: argparse.Namespace) -> Bench:
     if options.bootstrap:
-        return GivenBench(options.bootstrap)
+        return ForeignBench(options.bootstrap)
     return ApacheBench() if options.target == "apache" else TxnsimBench()
 
 

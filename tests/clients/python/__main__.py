@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.python import groups, secured, transactions
-from tests.clients.python.lab import Lab, Secured
+from tests.clients.python.lab import Lab, SecuredListeners
 from tests.support.console import say
 
 CHECKS: Final[dict[str, Callable[[Lab], None]]] = {
@@ -80,7 +80,7 @@ def _lab(library: str, check: str) -> Lab:
         name=f"{os.environ['TXNSIM_RUN']}-{check}",
         secured=None
         if directory is None
-        else Secured(
+        else SecuredListeners(
             os.environ["TXNSIM_SASL_BOOTSTRAP"], os.environ["TXNSIM_TLS_BOOTSTRAP"], Path(directory)
         ),
     )

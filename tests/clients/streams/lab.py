@@ -23,7 +23,7 @@ from tests.clients.streams.clusters import (
     simulated_cluster,
 )
 from tests.clients.streams.control import ControlPort
-from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
+from tests.clients.streams.feed import Feeder, FeedThread, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
 from tests.support.lifetime import ManagedResource
@@ -171,7 +171,7 @@ class Lab(ManagedResource):
     def feed(self, round_count: int) -> None:
         self._feeder.feed(round_count)
 
-    def feeding(self) -> Feeding:
+    def feeding(self) -> FeedThread:
         return self._feeder.feeding()
 
     def settle(self) -> None:

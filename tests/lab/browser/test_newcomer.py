@@ -139,8 +139,11 @@ def test_every_term_on_the_screen_is_among_the_words(
         if number == 8:
             page.wait_for_selector("table.zoo")
         terms |= set(page.evaluate(TERMS))
-    words = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
-    known_words = {part.lower() for term in words for part in term.split(", ")} | {*words, *PLAIN}
+    known_terms = page.evaluate("Object.keys(__page['words.js'].WORD_MEANINGS)")
+    known_words = {part.lower() for term in known_terms for part in term.split(", ")} | {
+        *known_terms,
+        *PLAIN,
+    }
     terms_in_lower_case = {term_word.lower() for term_word in terms}
     missing = {
         term

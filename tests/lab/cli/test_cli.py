@@ -54,7 +54,7 @@ def healthy(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def wrong(tmp_path: Path) -> str:
+def wrong_history(tmp_path: Path) -> str:
     path = tmp_path / "wrong.jsonl"
     path.write_bytes(b"# a story\n" + History([WROTE, ABORTED, READ]).to_lines())
     return str(path)
@@ -66,18 +66,20 @@ def test_a_healthy_history_is_told_so(healthy: str, capsys: pytest.CaptureFixtur
 
 
 def test_anomalies_are_told_with_their_evidence(
-    healthy: str, wrong: str, capsys: pytest.CaptureFixture[str]
+    healthy: str, wrong_history: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", healthy, wrong]) == 1
+    assert main(["check", healthy, wrong_history]) == 1
     printed_lines = capsys.readouterr().out.splitlines()
-    assert printed_lines[1] == f"{wrong}: aborted-read (3 observations)"
+    assert printed_lines[1] == f"{wrong_history}: aborted-read (3 observations)"
     assert printed_lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
     assert [line.split()[0] for line in printed_lines[3:]] == ["1", "2", "3"]
     assert json.loads(printed_lines[5].split(maxsplit=1)[1])["seen"] == "read"
 
 
-def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--json", wrong]) == 1
+def test_programs_get_the_same_as_json(
+    wrong_history: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--json", wrong_history]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert report["verdict"] == ["aborted-read"]
     assert report["observations"] == 3
@@ -88,10 +90,10 @@ def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture
 
 
 def test_a_history_may_come_through_a_pipe(
-    wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    wrong_history: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "sys.stdin", io.TextIOWrapper(io.BytesIO(Path(wrong).read_bytes()), "utf-8")
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(Path(wrong_history).read_bytes()), "utf-8")
     )
     assert main(["check", "-"]) == 1
     assert capsys.readouterr().out.startswith("-: aborted-read")
@@ -269,10 +271,12 @@ def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
     directories = sorted(map(str, disks.iterdir()))
     assert len(directories) == 3
     with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
-        printed = server.wait_for_output("docs/practise.md")
-        assert "loaded " in printed
+        printed_output = server.wait_for_output("docs/practise.md")
+        assert "loaded " in printed_output
         command_lines = [
-            printed_line for printed_line in printed.splitlines() if "find-hanging" in printed_line
+            printed_line
+            for printed_line in printed_output.splitlines()
+            if "find-hanging" in printed_line
         ]
         status, output = typed(command_lines[0])
     assert status == 3

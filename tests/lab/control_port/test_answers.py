@@ -32,7 +32,7 @@ steps:
 """
 
 
-class Checked:
+class CheckedClient:
     """An HTTP client that holds every answer against the document, and knows what it has asked."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
@@ -72,7 +72,7 @@ class Checked:
 
 
 @asynccontextmanager
-async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
+async def control_port() -> AsyncIterator[tuple[SimCluster, CheckedClient]]:
     async with real_cluster(trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=100) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())
@@ -80,7 +80,7 @@ async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://localhost", timeout=60
             ) as client:
-                yield sim, Checked(client)
+                yield sim, CheckedClient(client)
         finally:
             api.close()
 
@@ -109,7 +109,7 @@ async def test_every_operation_answers_as_the_document_says() -> None:
         assert described_operations - ask.asked == streams
 
 
-async def practise_and_repair(ask: Checked) -> None:
+async def practise_and_repair(ask: CheckedClient) -> None:
     await ask("POST", "/api/v1/practise", 200)
     (explained,) = (await ask("GET", "/api/v1/explain?partition=orders-0", 200))["partitions"]
     assert explained["cause"] == "hanging transaction"
@@ -119,7 +119,7 @@ async def practise_and_repair(ask: Checked) -> None:
     await ask("POST", "/api/v1/repairs", 404, {"topic": "nowhere", "partition": 0})
 
 
-async def clock_and_trace(ask: Checked) -> None:
+async def clock_and_trace(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/clock", 200)
     await ask("POST", "/api/v1/clock", 200, {"advance_ms": 5})
     await ask("POST", "/api/v1/clock", 422, {"advance_ms": -5})
@@ -132,7 +132,7 @@ async def clock_and_trace(ask: Checked) -> None:
     await ask("GET", "/api/v1/explain?of=7", 404)
 
 
-async def topics(ask: Checked) -> None:
+async def topics(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/topics", 200)
     await ask(
         "POST", "/api/v1/topics", 201, {"name": "more", "configs": {"cleanup.policy": "delete"}}
@@ -144,7 +144,7 @@ async def topics(ask: Checked) -> None:
     await ask("GET", "/api/v1/transactions/nobody", 404)
 
 
-async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
+async def transactions_and_faults(sim: SimCluster, ask: CheckedClient) -> None:
     async with client_of(sim.environment, sim) as app:
         producer = await begin_transaction(app, "app")
         await producer.send("orders", 0, b"v")
@@ -181,7 +181,7 @@ async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
     await ask("POST", "/api/v1/faults/verify", 200)
 
 
-async def scenarios(ask: Checked) -> None:
+async def scenarios(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/scenarios", 200)
     await ask("GET", "/api/v1/scenarios/z01", 200)
     run = await ask("POST", "/api/v1/runs?wait_ms=0", 202, {"yaml": SCENARIO})
@@ -224,7 +224,7 @@ async def scenarios(ask: Checked) -> None:
     await ask("POST", f"{run_url}/back", 409)
 
 
-async def brokers(ask: Checked) -> None:
+async def brokers(ask: CheckedClient) -> None:
     await ask("GET", "/api/v1/brokers", 200)
     await ask("GET", "/api/v1/brokers/3", 200)
     await ask("GET", "/api/v1/brokers/3/log-dir", 200)
@@ -240,7 +240,7 @@ async def brokers(ask: Checked) -> None:
     await ask("POST", "/api/v1/brokers/2/stop", 200)
 
 
-async def rounds(ask: Checked) -> None:
+async def rounds(ask: CheckedClient) -> None:
     await ask("POST", "/api/v1/snapshots", 201, {"name": "base"})
     await ask("GET", "/api/v1/snapshots", 200)
     reset = await ask("POST", "/api/v1/reset", 200, {"to": "base"})

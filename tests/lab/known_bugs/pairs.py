@@ -76,7 +76,7 @@ class Cast(NamedTuple):
         )
 
 
-class Lasting(NamedTuple):
+class LastingFact(NamedTuple):
     """Something that goes on for a while."""
 
     what: str
@@ -131,7 +131,7 @@ def _subject_of_name(subject: str) -> str:
     return subject.removeprefix("__transaction_state@")
 
 
-def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
+def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
     """What goes on for a while: transactions by what they have touched, faults, outages."""
     end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
     touched: dict[str, dict[str, tuple[str, int]]] = {}
@@ -148,7 +148,7 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
                     touched.setdefault(actor, {}).setdefault(touch.thing, (condition, after_us))
         elif do in ("commit", "abort"):
             for subject, (condition, from_us) in touched.pop(actor, {}).items():
-                yield Lasting(condition, subject, actor, from_us, played_act.at_us)
+                yield LastingFact(condition, subject, actor, from_us, played_act.at_us)
         act, rule = played_act.step.get("cluster", {}), played_act.step.get("arm", {})
         if rule:
             fault_name = f"{rule['action']['do']} {rule.get('api', rule['point'])}"
@@ -159,12 +159,12 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
             played_act.step.get("disarm") or (act.get("do"), act.get("broker")), None
         )
         if ended_fault is not None:
-            yield Lasting(ended_fault[0], CLUSTER, "", ended_fault[1], played_act.at_us)
+            yield LastingFact(ended_fault[0], CLUSTER, "", ended_fault[1], played_act.at_us)
     for actor, touches_by_subject in touched.items():
         for subject, (condition, from_us) in touches_by_subject.items():
-            yield Lasting(condition, subject, actor, from_us, end_us)
+            yield LastingFact(condition, subject, actor, from_us, end_us)
     for condition, from_us in faults.values():
-        yield Lasting(condition, CLUSTER, "", from_us, end_us)
+        yield LastingFact(condition, CLUSTER, "", from_us, end_us)
 
 
 def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
@@ -223,8 +223,8 @@ class Table:
             yield f"{lasting_fact}: {', '.join(f'{act} {count}' for count, act in row if count)}"
             never = [act for count, act in row if not count and not reason(lasting_fact, act)]
             yield f"    never: {', '.join(never) or 'none'}"
-        for lasting_fact, unable, why in UNABLE:
-            yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {why}"
+        for lasting_fact, unable, unable_reason in UNABLE:
+            yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {unable_reason}"
 
 
 def reason(lasting_fact: str, act: str) -> str:

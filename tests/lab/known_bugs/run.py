@@ -133,17 +133,17 @@ def _watch_function(
 ) -> Callable[..., Any]:
     patch = mutation.patch
 
-    def watched(*args: Any, **named: Any) -> Any:
+    def watched(*args: Any, **keywords: Any) -> Any:
         if name in reached_names:
-            return original(*args, **named)
-        something_before = True if patch.before is None else patch.before(args, named)
+            return original(*args, **keywords)
+        something_before = True if patch.before is None else patch.before(args, keywords)
         try:
-            result = original(*args, **named)
+            result = original(*args, **keywords)
         except BaseException:
             reached_names.add(name)
             raise
         was_something = something_before() if callable(something_before) else something_before
-        if was_something and patch.differs(result, args, named):
+        if was_something and patch.differs(result, args, keywords):
             reached_names.add(name)
         return result
 

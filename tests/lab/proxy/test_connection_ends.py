@@ -9,7 +9,7 @@ from txnsim_lab.proxy._connection_ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy._frame_stream import FrameHandling, FrameStream
 
 
-class Told:
+class EndListener:
     """Both sides, as they are told."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ def stream(written_frames: list[bytes]) -> FrameStream:
 
 
 def test_a_side_is_paused_and_resumed_once_each() -> None:
-    listener_told, written_frames, wire = Told(), list[bytes](), Wire()
+    listener_told, written_frames, wire = EndListener(), list[bytes](), Wire()
     end: Any = ClientEnd(listener_told, stream(written_frames))
     end.read(is_wanted=False)
     assert wire.asked == [], "there is no connection yet"
@@ -86,7 +86,7 @@ def test_a_side_is_paused_and_resumed_once_each() -> None:
 
 
 def test_a_side_closes_if_it_is_there() -> None:
-    listener_told, wire = Told(), Wire()
+    listener_told, wire = EndListener(), Wire()
     end: Any = BrokerEnd(listener_told, stream([]))
     end.close()
     end.abort()

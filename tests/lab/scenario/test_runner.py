@@ -315,10 +315,11 @@ def test_a_batch_is_one_observation_per_record() -> None:
     )
     recorder.note_write("P", "T1", batch, CallResult(offset=9))
     recorder.note_write("P", None, batch, CallResult(error="CONNECTION_LOST"))
-    first_wrote, second_write, third_write, _ = [
+    first_write, second_write, third_write, _ = [
         write for _, write in recorder.history.all_of(Wrote)
     ]
-    assert [(write.value, write.offset, write.sequence) for write in (first_wrote, second_write)] == [
+    named_writes = (first_write, second_write)
+    assert [(write.value, write.offset, write.sequence) for write in named_writes] == [
         ("a", 9, 4), ("b", 10, 5),
     ]  # fmt: skip
     assert (third_write.offset, third_write.outcome, third_write.error) == (

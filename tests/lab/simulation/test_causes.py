@@ -195,7 +195,7 @@ def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
         endless_to_the_last()
 
 
-class Slow:
+class SlowObject:
     """Takes longer than the limit to go."""
 
     def __del__(self) -> None:
@@ -206,7 +206,7 @@ class Slow:
 
 def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
     def busy() -> None:
-        Slow()
+        SlowObject()
         endless()
 
     with pytest.raises(OverLimitError), processor_limit(TINY_S, repeat_s=60):

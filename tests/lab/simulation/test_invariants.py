@@ -58,12 +58,13 @@ def leader(cluster: VirtualCluster, topic_partition: TopicPartition = PLACE):  #
 def forget_a_transaction(cluster: VirtualCluster) -> None:
     home = cluster.home("tx")
     for owned_partition in leader(cluster, home).coordinator._ownership:
-        owned_partition.entries.clear() if not owned_partition.entries else owned_partition.entries.update(
+        entries = owned_partition.entries
+        entries.update(
             {
                 name: type(txn)(
                     **{**{f: getattr(txn, f) for f in txn.__struct_fields__}, "producer_epoch": 77}
                 )
-                for name, txn in owned_partition.entries.items()
+                for name, txn in entries.items()
             }
         )
 
@@ -226,7 +227,7 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         await use(cluster)
         entry = await refuse_the_first_record(cluster, "new")
         home = cluster.home(transactional_id)
-        (owned,) = (
+        (other_owned,) = (
             owned_partition
             for owned_partition in leader(cluster, home).coordinator.owned_partitions()
             if owned_partition.partition == home.partition
@@ -234,7 +235,7 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         changed_entry = replace(
             entry, transactional_id=TransactionalId(transactional_id), **changes
         )
-        owned.entries[changed_entry.transactional_id] = changed_entry
+        other_owned.entries[changed_entry.transactional_id] = changed_entry
         assert [fault_kind for fault_kind, _ in violations(cluster.sim)] == [FORGETFUL_COORDINATOR]
 
     run_cluster(main)

@@ -77,7 +77,7 @@ class Brokers(SimDisks):
         await self.sim.start_broker(BrokerId(number))
 
 
-class Told:
+class StoryResult:
     """What came of a story, and what it left."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def tell_story(
     looks: bool = True,
     faults: Sequence[FaultRule] = (),
     **cluster: Any,
-) -> Told:
+) -> StoryResult:
     """Tell a story on a cluster behind a proxy.
 
     Args:
@@ -110,7 +110,7 @@ def tell_story(
         faults: Of the cluster, for all of it.
         cluster: Settings.
     """
-    recorded_story = Told()
+    recorded_story = StoryResult()
 
     async def main(proxied_cluster: ProxiedCluster) -> None:
         for fault_rule in faults:
@@ -203,7 +203,7 @@ def deny(
     )
 
 
-def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
+def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> StoryResult:
     """Tell a story in V- as somebody who may do everything but that."""
     security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
     return tell_story(
@@ -215,7 +215,7 @@ def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
     )
 
 
-def leftover_rows(ended_story: Told) -> list[tuple[str, str, str]]:
+def leftover_rows(ended_story: StoryResult) -> list[tuple[str, str, str]]:
     """Kind, name and reason of what is left."""
     assert ended_story.left is not None
     return [(leftover.kind, leftover.name, leftover.why) for leftover in ended_story.left]
@@ -356,7 +356,7 @@ def test_a_cluster_that_is_gone_leaves_everything() -> None:
 REAL_INIT = call("init-producer-id")
 
 
-def assert_as_declared(ended_story: Told) -> None:
+def assert_as_declared(ended_story: StoryResult) -> None:
     assert ended_story.result is not None
     assert ended_story.result.as_declared, ended_story.result.verdict
 

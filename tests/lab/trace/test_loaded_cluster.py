@@ -215,10 +215,10 @@ def options_of_loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
 def test_what_was_written_and_loaded_is_the_same_cluster(
     seed: int, stop: str, tmp_path: Path
 ) -> None:
-    async def write_disks(cluster: VirtualCluster) -> Left:
+    async def write_disks(cluster: VirtualCluster) -> LeftCluster:
         configure(cluster)
         seen_live = await live(cluster, cluster.env.rng.stream("history"))
-        return Left(
+        return LeftCluster(
             seen=seen_live,
             image=cluster.sim.metadata.image,
             paths=write(cluster, tmp_path),
@@ -251,7 +251,7 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
     )
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True):
+class LeftCluster(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster has left when it was written."""
 
     seen: ClientView

@@ -30,10 +30,10 @@ USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER, OTHER, THIRD = range(len(NODES)
 TX = "app/7:0"
 
 
-def follow(*told: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
+def follow(*event_rows: tuple[int, str, dict[str, Any]], tx: str = TX) -> TraceState:
     events = [
         Event(event_index, event_index * 1_000_000, node, event_index, (), kind, tx, data)
-        for event_index, (node, kind, data) in enumerate(told)
+        for event_index, (node, kind, data) in enumerate(event_rows)
     ]
     return state_at(events, NODES)
 

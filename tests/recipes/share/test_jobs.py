@@ -21,14 +21,14 @@ def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
     for created in admin.create_topics(topics).values():
         created.result()
     producer = Producer({"bootstrap.servers": bootstrap})
-    tried: Counter[str] = Counter()
+    try_counts: Counter[str] = Counter()
     done_counts: Counter[str] = Counter()
 
     def handle(job: str) -> None:
-        tried[job] += 1
+        try_counts[job] += 1
         if job == "job 3":
             raise ValueError("it says nothing")
-        if job == "job 7" and tried[job] == 1:
+        if job == "job 7" and try_counts[job] == 1:
             raise ConnectionError("no network")
         done_counts[job] += 1
 
@@ -43,16 +43,16 @@ def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
                 work(worker, handle)
             if is_enough():
                 return
-        raise AssertionError(f"not in time: {tried}")
+        raise AssertionError(f"not in time: {try_counts}")
 
     # A new share group begins at the end of the log: only a member that is there gets a job.
     until(lambda: done_counts["first"], write="first")
     for job in JOBS:
         producer.produce(jobs, job)
     producer.flush()
-    until(lambda: done_counts.keys() >= set(JOBS) - {"job 3"} and tried["job 3"])
+    until(lambda: done_counts.keys() >= set(JOBS) - {"job 3"} and try_counts["job 3"])
     for worker in workers:
         worker.close()
 
     assert {job: done_counts[job] for job in JOBS} == {job: int(job != "job 3") for job in JOBS}
-    assert (tried["job 3"], tried["job 7"]) == (1, 2)
+    assert (try_counts["job 3"], try_counts["job 7"]) == (1, 2)

@@ -159,7 +159,7 @@ class FakeSpark:
 def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
     standing_alerts: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Quick:
+    class QuickStream:
         """A stream that is told to stop at once."""
 
         def __init__(self, session: FakeSpark, read: StreamOptions, on_event: object) -> None:
@@ -179,7 +179,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
         signal, "signal", lambda stop_signal, handler: handlers.update({stop_signal: handler})
     )
     monkeypatch.setattr("txnsim_spark.session.spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr("txnsim_spark.streaming.stream.Stream", Quick)
+    monkeypatch.setattr("txnsim_spark.streaming.stream.Stream", QuickStream)
     assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
     assert spark.stopped
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}

@@ -279,7 +279,7 @@ def test_two_replicas_share_what_the_older_leader_epoch_has_in_both() -> None:
     assert common_end(unknown, ends(2, 12, (3, 6))) == 10
 
 
-class Across(NamedTuple):
+class ReplicaCase(NamedTuple):
     """Replicas, what is open on which broker, and who is behind, or contradicts."""
 
     replicas: list[ReplicaEnds]
@@ -293,28 +293,30 @@ TAIL = [ends(1, 9, (0, 0), (2, 7)), ends(2, 20, (0, 0))]
 """What broker 2 has from offset 7 on would be cut off."""
 LATER = [ends(1, 9, (0, 0), (2, 4)), ends(2, 9, (0, 0))]
 SPREADS = {
-    "open on every replica": Across(
+    "open on every replica": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(), 2: txn()}, fail_if_asked, [], []
     ),
-    "one has not come that far": Across(
+    "one has not come that far": ReplicaCase(
         [ends(1, 9), ends(2, 5)], {1: txn(5)}, fail_if_asked, [2], []
     ),
-    "one ended it within what both have": Across(
+    "one ended it within what both have": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(5)}, fail_if_asked, [], [2]
     ),
-    "also a shorter one": Across([ends(1, 9), ends(2, 7)], {1: txn(5)}, fail_if_asked, [], [2]),
-    "an end in a tail that goes does not count": Across(TAIL, {1: txn(5)}, markers, [2], []),
-    "without one there it was ended before": Across(TAIL, {1: txn(5)}, no_markers, [], [2]),
-    "open on another than the one that counts": Across(
+    "also a shorter one": ReplicaCase(
+        [ends(1, 9), ends(2, 7)], {1: txn(5)}, fail_if_asked, [], [2]
+    ),
+    "an end in a tail that goes does not count": ReplicaCase(TAIL, {1: txn(5)}, markers, [2], []),
+    "without one there it was ended before": ReplicaCase(TAIL, {1: txn(5)}, no_markers, [], [2]),
+    "open on another than the one that counts": ReplicaCase(
         [ends(1, 9), ends(2, 7), ends(3, 4)], {2: txn(5)}, no_markers, [3], [1]
     ),
-    "beginnings that differ": Across(
+    "beginnings that differ": ReplicaCase(
         [ends(1, 9), ends(2, 9)], {1: txn(5), 2: txn(3)}, fail_if_asked, [], [2]
     ),
-    "a beginning that was deleted with its segment": Across(
+    "a beginning that was deleted with its segment": ReplicaCase(
         [ends(1, 9), ends(2, 9, start=5)], {1: txn(3), 2: txn(5)}, fail_if_asked, [], []
     ),
-    "beginnings that differ beyond what both have": Across(
+    "beginnings that differ beyond what both have": ReplicaCase(
         LATER, {1: txn(5), 2: txn(6)}, fail_if_asked, [], []
     ),
 }
@@ -325,7 +327,7 @@ def opens(txn_by_broker: Mapping[int, OpenTxn]) -> dict[str, OpenTxn]:
 
 
 @pytest.mark.parametrize("case", SPREADS.values(), ids=SPREADS)
-def test_who_has_it_open(case: Across) -> None:
+def test_who_has_it_open(case: ReplicaCase) -> None:
     spread = spread_of(case.replicas, opens(case.opens), case.has_marker)
     assert spread is not None
     spreads = [

@@ -318,7 +318,7 @@ def broker(tmp_path: Path) -> BrokerDir:
     return BrokerDir(tmp_path / "b")
 
 
-class Looked:
+class ReplicaLook:
     """The state of the only replica of a log directory."""
 
     def __init__(self, log_dir: Path, *, use_snapshots: bool = True) -> None:
@@ -341,7 +341,7 @@ def test_after_a_stop_in_order_nothing_is_left_to_read(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     state = snapshot_reading.state
     assert (snapshot_reading.unread, state.unread_bytes, snapshot_reading.problems) == ([], 0, [])
     assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
@@ -358,7 +358,7 @@ def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = Looked(broker.kill())
+    snapshot_reading = ReplicaLook(broker.kill())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     assert snapshot_reading.state.seeded_from == snapshot_reading.segments[-1]
     assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
@@ -370,14 +370,14 @@ def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     broker.replica(driver)
-    assert Looked(broker.kill()).unread == [8]
+    assert ReplicaLook(broker.kill()).unread == [8]
 
 
 def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     remove_end_snapshot(broker.replica(driver))
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     assert snapshot_reading.state.ends.end_offset == driver.log.log_end_offset
 
@@ -389,7 +389,7 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.append(plain())
     (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
-    snapshot_reading = Looked(broker.kill())
+    snapshot_reading = ReplicaLook(broker.kill())
     assert (snapshot_reading.unread, snapshot_reading.state.seeded_from) == ([0], None)
     assert snapshot_reading.state.ends.end_offset == 2
 
@@ -400,7 +400,7 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     replica = broker.replica(driver)
     *_, (_, last_snapshot) = names.Suffix.SNAPSHOT.files_in(replica)
     last_snapshot.write_bytes(b"\0\1nonsense...")
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert snapshot_reading.unread == snapshot_reading.segments[-1:]
     (problem,) = snapshot_reading.problems
     assert problem.startswith(f"{last_snapshot}: a producer snapshot with CRC")
@@ -409,20 +409,20 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
 
 def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    snapshot_reading = Looked(broker.stop(), use_snapshots=False)
+    snapshot_reading = ReplicaLook(broker.stop(), use_snapshots=False)
     assert snapshot_reading.unread == snapshot_reading.segments
     assert (snapshot_reading.state.seeds, snapshot_reading.state.seeded_from) == ({}, None)
 
 
 def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
     broker.replica(LogDriver())
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert (snapshot_reading.unread, snapshot_reading.state.ends.end_offset) == ([], 0)
 
 
 def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
     (broker.path / "orders-0").mkdir()
-    snapshot_reading = Looked(broker.stop())
+    snapshot_reading = ReplicaLook(broker.stop())
     assert (
         snapshot_reading.segments,
         snapshot_reading.state.ends.end_offset,
@@ -437,7 +437,7 @@ def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
 def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
     (broker.path / names.FileName.LOG_STARTS).write_text("0\n1\norders 0 3\n")
-    assert Looked(broker.stop()).state.ends.log_start_offset == 3
+    assert ReplicaLook(broker.stop()).state.ends.log_start_offset == 3
 
 
 @pytest.mark.parametrize("log_bytes", [b"nonsense\n", b"\xff\xfe"])
@@ -448,7 +448,7 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
     broker.stop()
     (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(log_bytes)
     (replica / names.FileName.LEADER_EPOCHS).write_bytes(log_bytes)
-    snapshot_reading = Looked(broker.path)
+    snapshot_reading = ReplicaLook(broker.path)
     assert len(snapshot_reading.problems) == 2
     assert (snapshot_reading.state.ends.epochs, snapshot_reading.state.ends.high_watermark) == (
         (),

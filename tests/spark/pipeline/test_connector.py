@@ -34,7 +34,7 @@ left out.
 HEADER = ("trace", b"7")
 
 
-class Served(msgspec.Struct, frozen=True, kw_only=True):
+class ServedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster with a topic to read.
 
     Partition 0: a0 a1 committed, b0 aborted, c0 committed, d0 open, e0 of no transaction. Offsets:
@@ -59,12 +59,12 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module", params=["txnsim", pytest.param("apache", marks=pytest.mark.real)])
-def served_topic(request: pytest.FixtureRequest) -> Iterator[Served]:
+def served_topic(request: pytest.FixtureRequest) -> Iterator[ServedTopic]:
     """The topic, on either cluster; its open transaction stays open."""
     with kafka_target(request.param, transaction_version=2) as target:
         target.create(TOPIC, 2)
         base_ms = target.ask(_fill_topics)
-        yield Served(target=target, base_ms=base_ms)
+        yield ServedTopic(target=target, base_ms=base_ms)
 
 
 async def _fill_topics(admin: Admin) -> int:
@@ -108,7 +108,7 @@ COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
 # Batch
 
 
-def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Served) -> None:
+def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: ServedTopic) -> None:
     assert served_topic.values(spark) == EVERYTHING
     assert served_topic.values(spark, **COMMITTED_ONLY) == COMMITTED
     assert (
@@ -116,7 +116,7 @@ def test_each_isolation_reads_what_it_may(spark: SparkSession, served_topic: Ser
     )
 
 
-def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served) -> None:
+def test_columns_are_what_was_written(spark: SparkSession, served_topic: ServedTopic) -> None:
     rows = served_topic.reader(spark, includeHeaders="true").load().toLocalIterator()
     row_by_value = {bytes(row["value"]).decode(): row for row in rows}
     first_row = row_by_value["a0"]
@@ -133,7 +133,7 @@ def test_columns_are_what_was_written(spark: SparkSession, served_topic: Served)
     }
 
 
-def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: Served) -> None:
+def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: ServedTopic) -> None:
     offsets_by_partition = {
         "startingOffsets": json.dumps({TOPIC: {"0": 1, "1": -2}}),
         "endingOffsets": json.dumps({TOPIC: {"0": 6, "1": 1}}),
@@ -147,7 +147,7 @@ def test_offsets_are_taken_by_partition(spark: SparkSession, served_topic: Serve
 
 
 def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     beyond = {"endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}})}
     assert served_topic.values(spark, **beyond) == EVERYTHING
@@ -156,7 +156,7 @@ def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
         served_topic.values(spark, **beyond, **soon, **COMMITTED_ONLY)
 
 
-def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
+def test_times_are_looked_up(spark: SparkSession, served_topic: ServedTopic) -> None:
     # a0 a1 b0 c0 d0 e0 p0 p1 are of second 0, 1, 2 …
     by_partition = {
         "startingOffsetsByTimestamp": json.dumps(
@@ -177,7 +177,7 @@ def test_times_are_looked_up(spark: SparkSession, served_topic: Served) -> None:
     )
 
 
-def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: Served) -> None:
+def test_partitions_and_topics_are_chosen(spark: SparkSession, served_topic: ServedTopic) -> None:
     servers = {"kafka.bootstrap.servers": served_topic.target.bootstrap}
     read = spark.read.format("kafka")
     progress_report = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
@@ -210,7 +210,7 @@ def run(
     return query
 
 
-def stream(spark: SparkSession, served_topic: Served, **options: str) -> DataFrame:
+def stream(spark: SparkSession, served_topic: ServedTopic, **options: str) -> DataFrame:
     options_given = {
         "kafka.bootstrap.servers": served_topic.target.bootstrap,
         "subscribe": TOPIC,
@@ -225,7 +225,7 @@ def stream_values(spark: SparkSession, output_path: Path) -> list[str]:
 
 
 def test_a_stream_reads_all_in_bounded_batches(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     rows = stream(
         spark, served_topic, startingOffsets="earliest", maxOffsetsPerTrigger="4", **COMMITTED_ONLY
@@ -246,7 +246,7 @@ def test_a_stream_reads_all_in_bounded_batches(
 
 
 def test_a_stream_goes_on_where_its_checkpoint_says(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "going-on"
     served_topic.target.create(topic, 1)
@@ -263,7 +263,7 @@ def test_a_stream_goes_on_where_its_checkpoint_says(
 
 
 def test_a_stream_that_runs_takes_what_comes(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "coming"
     served_topic.target.create(topic, 1)
@@ -324,7 +324,7 @@ def written_records(target: KafkaTarget, topic: str, partitions: int) -> list[tu
 
 
 def test_a_batch_is_written_with_keys_headers_and_partitions(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     topic = "written"
     served_topic.target.create(topic, 3)
@@ -349,7 +349,7 @@ def test_a_batch_is_written_with_keys_headers_and_partitions(
 
 
 def test_a_key_finds_its_partition_as_javas_producer_has_it(
-    spark: SparkSession, served_topic: Served
+    spark: SparkSession, served_topic: ServedTopic
 ) -> None:
     topic = "keyed"
     served_topic.target.create(topic, 3)
@@ -368,7 +368,7 @@ KEYED = [
 
 
 def test_a_stream_is_written_from_topic_to_topic(
-    spark: SparkSession, served_topic: Served, tmp_path: Path
+    spark: SparkSession, served_topic: ServedTopic, tmp_path: Path
 ) -> None:
     topic = "copied"
     served_topic.target.create(topic, 1)

@@ -295,7 +295,7 @@ def test_one_job_of_spark_reads_all_of_them_as_they_are_read_here(
         make_variant(variant, kept_stages, tmp_path / variant_name / "broker-1")
         for variant_name, variant in VARIANTS.items()
     ]
-    read_here = ReadHere(tuple(log_dirs))
+    read_here = LocalReading(tuple(log_dirs))
     assert len({state.replica.log_dir for state in read_here.states}) > 100
     read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
 
@@ -308,7 +308,7 @@ def test_sections_of_segments_tell_what_segments_tell(
     tmp_path: Path,
     small_sections: list[SegmentFile],
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
+    read_here = LocalReading(densely_indexed(kept_stages, tmp_path, VARIANTS.values()))
     read_here.assert_same(DirectoryReader(read_here.search_by_spark, lambda: spark, lambda _: None))
     assert len(small_sections) > 1_000
     sections_read_again = {
@@ -334,7 +334,9 @@ def test_processes_tell_what_one_process_tells(
     small_sections: list[SegmentFile],
     every: int,
 ) -> None:
-    read_here = ReadHere(densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every]))
+    read_here = LocalReading(
+        densely_indexed(kept_stages, tmp_path, list(VARIANTS.values())[::every])
+    )
     monkeypatch.setattr(engine, "PROCESSES_COST_MIN", 0)
     monkeypatch.setattr(engine, "can_fork", lambda: True)  # other tests may leave threads
     monkeypatch.setattr(planning, "_TASK_BYTES_MIN", 2_000)
@@ -346,7 +348,7 @@ def test_processes_tell_what_one_process_tells(
     assert len(small_sections) > 1_000
 
 
-class ReadHere:
+class LocalReading:
     """Open transactions and notes in log directories, as this process reads them."""
 
     def __init__(self, log_dirs: tuple[Path, ...]) -> None:

@@ -59,11 +59,11 @@ def disks(tmp_path: Path) -> Path:
     return tmp_path
 
 
-Told = Callable[..., tuple[int, Any]]
+TellTimeline = Callable[..., tuple[int, Any]]
 
 
 @pytest.fixture
-def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
+def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> TellTimeline:
     """Exit status and JSON of a command."""
 
     def ask(*arguments: str) -> tuple[int, Any]:
@@ -73,7 +73,7 @@ def command_result(way: list[str], capsys: pytest.CaptureFixture[str]) -> Told:
     return ask
 
 
-def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> None:
+def test_a_life_is_told_from_both_sides(disks: Path, command_result: TellTimeline) -> None:
     status, timeline = command_result("timeline", "app", str(disks))
     assert status == 1
     assert timeline["producer_ids"] == [7]
@@ -115,7 +115,7 @@ def test_a_life_is_told_from_both_sides(disks: Path, command_result: Told) -> No
     ]
 
 
-def test_an_id_without_disagreement(disks: Path, command_result: Told) -> None:
+def test_an_id_without_disagreement(disks: Path, command_result: TellTimeline) -> None:
     status, timeline = command_result(
         "timeline", "other", str(disks / "broker-1"), "--topic", "quiet"
     )

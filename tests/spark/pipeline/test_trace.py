@@ -56,7 +56,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def odd_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with a trace whose last line is cut off, one of level brief, and an event
     stream.
     """
@@ -71,7 +71,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # An export costs Spark ten seconds and more of CPU, however little there is: there are two.
 
 
-class Exported(NamedTuple):
+class ExportedTables(NamedTuple):
     """Tables that the export command has written, and its output."""
 
     directory: Path
@@ -89,21 +89,21 @@ class Exported(NamedTuple):
 
 @pytest.fixture(scope="module")
 def exported_tables(
-    spark: SparkSession, odd: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Exported:
+    spark: SparkSession, odd_traces: Path, tmp_path_factory: pytest.TempPathFactory
+) -> ExportedTables:
     """The odd traces, by the command; it takes the session that runs."""
     to = tmp_path_factory.mktemp("exported") / "tables"
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = main(["trace", "export", str(odd), "--to", str(to), "--json"])
-    return Exported(to, status, out.getvalue(), err.getvalue())
+        status = main(["trace", "export", str(odd_traces), "--to", str(to), "--json"])
+    return ExportedTables(to, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
 def export(
     spark: SparkSession,
     traces: Path,
-    exported_tables: Exported,
+    exported_tables: ExportedTables,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Path]:
     """The recorded run as views; returns the folder of their tables. Each file is read in pieces.
@@ -286,9 +286,9 @@ def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, tra
 
 
 def test_both_engines_read_an_export_and_odd_traces_alike(
-    exported_tables: Exported, odd: Path, spark: SparkSession
+    exported_tables: ExportedTables, odd_traces: Path, spark: SparkSession
 ) -> None:
-    of_traces = embedded_queries([str(odd)], are_exported=False)
+    of_traces = embedded_queries([str(odd_traces)], are_exported=False)
     of_export = embedded_queries([str(exported_tables.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
@@ -300,8 +300,8 @@ def test_both_engines_read_an_export_and_odd_traces_alike(
         by_spark = of_files.select(*TABLES[file_name].names)
         expected = sorted(repr(row.asDict()) for row in by_spark.collect())
         assert rows_of(of_export, query) == expected, file_name
-        assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
-            row.replace(f"{odd}", "") for row in expected
+        assert [row.replace(str(odd_traces), "") for row in rows_of(of_traces, query)] == [
+            row.replace(f"{odd_traces}", "") for row in expected
         ], file_name
 
 
@@ -343,7 +343,9 @@ def test_every_end_under_version_2_raises_the_epoch(views: SparkSession) -> None
 # Odd traces
 
 
-def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: Exported) -> None:
+def test_odd_lives_are_told_as_they_were(
+    spark: SparkSession, exported_tables: ExportedTables
+) -> None:
     def table_of(table: str) -> DataFrame:
         return exported_tables.rows(spark, table, runs="odd stream")
 
@@ -381,7 +383,7 @@ def test_odd_lives_are_told_as_they_were(spark: SparkSession, exported_tables: E
 
 
 def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
-    spark: SparkSession, exported_tables: Exported
+    spark: SparkSession, exported_tables: ExportedTables
 ) -> None:
     def table_of(table: str) -> DataFrame:
         return exported_tables.rows(spark, table, runs="brief")
@@ -407,7 +409,10 @@ def test_brief_tells_how_often_markers_were_sent_and_how_long_answers_took(
 
 
 def test_what_is_no_event_and_what_nobody_knows_is_told(
-    spark: SparkSession, odd: Path, exported_tables: Exported, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    odd_traces: Path,
+    exported_tables: ExportedTables,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert exported_tables.status == 1
     report = json.loads(exported_tables.out)
@@ -425,7 +430,7 @@ def test_what_is_no_event_and_what_nobody_knows_is_told(
     (row,) = streamed.select("broker", "role", "topic").collect()
     assert tuple(row) == (3, "log", "s")
     # Once more to the same place: it is there already.
-    assert main(["trace", "export", str(odd), "--to", str(exported_tables.directory)]) == 2
+    assert main(["trace", "export", str(odd_traces), "--to", str(exported_tables.directory)]) == 2
     assert "is there already" in capsys.readouterr().err
 
 

@@ -385,10 +385,12 @@ def test_what_can_be_judged_apart(
 # segments too.
 
 
-Told = tuple[dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None, list[SegmentTail]]
+LookUpResult = tuple[
+    dict[int, LookedUpBatch], list[tuple[int, int]], BatchHeader | None, list[SegmentTail]
+]
 
 
-def read_facts(path: Path) -> Told:
+def read_facts(path: Path) -> LookUpResult:
     """All that is ever looked for in a segment without an index."""
     replica = Replica(log_dir="b", broker=1, topic="orders", partition=0, path=str(path.parent))
     segment = SegmentFile(

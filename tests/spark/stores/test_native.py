@@ -170,7 +170,7 @@ def test_who_can_t_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 # What is asked for early
 
 
-class Counting(NativeStore):
+class CountingStore(NativeStore):
     """A store without a server; its bytes tell where they are from."""
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ def read(object_file: ObjectFile, position: int = 0, count: int = 9) -> bytes:
 
 
 def test_files_that_come_next_are_asked_for_once_each() -> None:
-    store = Counting()
+    store = CountingStore()
     expected = files(3 * REQUEST_THREADS)
     store.expect(expected)
     for number, file in enumerate(expected):
@@ -211,7 +211,7 @@ def test_files_that_come_next_are_asked_for_once_each() -> None:
 
 
 def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
-    store = Counting()
+    store = CountingStore()
     expected = files(10 * REQUEST_THREADS)
     store.expect(expected)
     for file in expected[:: 3 * REQUEST_THREADS]:
@@ -219,7 +219,7 @@ def test_files_that_are_passed_by_do_not_stop_the_others() -> None:
 
 
 def test_a_file_that_has_changed_is_read_again() -> None:
-    store = Counting()
+    store = CountingStore()
     (file,) = files(1)
     read(store.open(file, is_sequential=True))
     changed_status = FileStatus(uri=file.uri, is_folder=False, size=file.size, modified_ns=2)
@@ -232,7 +232,7 @@ def test_a_large_file_comes_block_by_block_and_by_ranges_elsewhere(
 ) -> None:
     monkeypatch.setattr("txnsim_spark.stores._native.BLOCK_BYTES", 100)
     monkeypatch.setattr("txnsim_spark.stores._native.SMALL_FILE_BYTES", 100)
-    store = Counting()
+    store = CountingStore()
     (file,) = files(1, size=250)
     object_file = store.open(file, is_sequential=True)
     data = bytearray()

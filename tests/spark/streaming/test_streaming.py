@@ -103,7 +103,7 @@ async def test_a_topic_that_is_not_there_is_a_row_with_its_reason(
 
 
 def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
-    class Deaf(Admin):
+    class DeafAdmin(Admin):
         """Its coordinators don't answer."""
 
         async def list_transactions(self, *_: object, **__: object) -> dict[int, object]:  # type: ignore[override]
@@ -112,7 +112,9 @@ def test_who_did_not_answer_is_told_and_nothing_is_concluded() -> None:
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            rows = await probe_partitions(Deaf(cluster), ["orders"], now_ms=cluster.clock.now_ms())
+            rows = await probe_partitions(
+                DeafAdmin(cluster), ["orders"], now_ms=cluster.clock.now_ms()
+            )
             (row,) = (row for row in rows if row.partition == 0)
             assert (row.lag, row.held_by, row.error) == (1, (), "gone")
 

@@ -594,8 +594,8 @@ def test_numbers_words_and_nothing() -> None:
     assert r.boolean_column(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
     assert r.word_column(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
     for number, word in ((1, "b"), (-1, None), (4, None)):
-        alike = np.full(2, number, dtype=np.int64)
-        assert r.word_column(alike, "abcd")(pa.string()).to_pylist() == [word, word]
+        alike_numbers = np.full(2, number, dtype=np.int64)
+        assert r.word_column(alike_numbers, "abcd")(pa.string()).to_pylist() == [word, word]
     assert r.word_column(numbers[:0], "abcd")(pa.string()).to_pylist() == []
     assert r.null_column(2)(pa.string()).to_pylist() == [None, None]
     assert r.constant_column(None, 2)(pa.int32()).to_pylist() == [None, None]

@@ -22,7 +22,7 @@ pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
 
 @pytest.fixture
-def odd(tmp_path: Path) -> Path:
+def odd_traces(tmp_path: Path) -> Path:
     (tmp_path / "odd.jsonl").write_text(odd_lives())
     with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed_file:
         packed_file.write(brief_lives())
@@ -31,17 +31,19 @@ def odd(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_files = small_files([str(odd)])
+def test_files_folders_and_patterns_are_found(
+    odd_traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_files = small_files([str(odd_traces)])
     assert all_files is not None
     assert [path.name for path in all_files] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
-    assert small_files([f"{odd}/*.jsonl"]) == (odd / "odd.jsonl",)
-    assert small_files([f"file://{odd}/odd.jsonl"]) == (odd / "odd.jsonl",)
-    monkeypatch.chdir(odd)
+    assert small_files([f"{odd_traces}/*.jsonl"]) == (odd_traces / "odd.jsonl",)
+    assert small_files([f"file://{odd_traces}/odd.jsonl"]) == (odd_traces / "odd.jsonl",)
+    monkeypatch.chdir(odd_traces)
     assert small_files(["*.sse"]) == (Path("stream.sse"),)
     assert small_files(["s3a://bucket/x.jsonl"]) is None
     monkeypatch.setattr(_small_traces, "SMALL_TRACES_BYTES_MAX", 10)
-    assert small_files([str(odd)]) is None
+    assert small_files([str(odd_traces)]) is None
 
 
 def test_a_packed_trace_counts_as_what_comes_out_of_it(
@@ -118,10 +120,10 @@ def test_what_can_t_be_unpacked_is_no_trace(
 
 @pytest.mark.parametrize("damage", ["cut off", "noise", "another program's"])
 def test_a_damaged_export_is_told(
-    damage: str, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: str, odd_traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     export = tmp_path / "export"
-    assert main(["trace", "export", str(odd / "brief.jsonl.gz"), "--to", str(export)]) == 0
+    assert main(["trace", "export", str(odd_traces / "brief.jsonl.gz"), "--to", str(export)]) == 0
     file = next(export.glob("runs/**/*.parquet"))
     content = file.read_bytes()
     if damage == "another program's":
@@ -132,7 +134,7 @@ def test_a_damaged_export_is_told(
     capsys.readouterr()
     for arguments in (
         ("analyse", str(export)),
-        ("export", str(odd / "odd.jsonl"), "--to", str(export)),
+        ("export", str(odd_traces / "odd.jsonl"), "--to", str(export)),
     ):
         assert main(["trace", *arguments]) == 2
         complaint = capsys.readouterr().err
@@ -140,8 +142,8 @@ def test_a_damaged_export_is_told(
         assert "Traceback" not in complaint
 
 
-def test_traces_become_tables(odd: Path) -> None:
-    ask = embedded_queries([str(odd)], are_exported=False)
+def test_traces_become_tables(odd_traces: Path) -> None:
+    ask = embedded_queries([str(odd_traces)], are_exported=False)
     assert ask is not None
     kinds = ask("SELECT run, outcome, count(*) AS many FROM trace_transactions GROUP BY ALL")
     assert sorted((kind["run"], kind["outcome"]) for kind in kinds) == [
@@ -177,8 +179,8 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         embedded_queries([str(tmp_path)], are_exported=False)
 
 
-def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
-    ask = embedded_queries([str(odd)], are_exported=False)
+def test_ids_that_stand_out_come_behind_their_groups(odd_traces: Path) -> None:
+    ask = embedded_queries([str(odd_traces)], are_exported=False)
     assert ask is not None
     rows = ask(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
     assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]
@@ -188,11 +190,11 @@ def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
 
 
 def test_the_command_starts_no_java(
-    odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    odd_traces: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert main(["trace", "analyse", str(odd), "--only", "epoch_bumps"]) == 1
+    assert main(["trace", "analyse", str(odd_traces), "--only", "epoch_bumps"]) == 1
     output = capsys.readouterr()
     assert output.out.startswith("Epoch bumps\n")
     assert "17 events were lost" in output.err

@@ -160,7 +160,7 @@ class TopicIdField(msgspec.Struct, frozen=True):
         return topic.topic_id
 
 
-class ByTopic(msgspec.Struct, frozen=True):
+class TopicGrouping(msgspec.Struct, frozen=True):
     """A tuple of elements with partitions, which Kafka groups by topic."""
 
     theirs: str

@@ -108,8 +108,8 @@ async def test_versions_that_do_not_know_loading_get_another_error(
             "TxnOffsetCommit", version, E.coordinator_load_in_progress, **fields
         )
         assert partition_error(refusal_answer) is error
-    plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
-    assert partition_error(plain) is E.not_coordinator
+    old_refusal = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
+    assert partition_error(old_refusal) is E.not_coordinator
     subject = groups.api.subject("TxnOffsetCommit", 3, **fields)
     assert (subject.transactional_id, subject.producer_id) == ("id", 1)
 

@@ -17,9 +17,9 @@ import pytest
 
 from tests.broker.client.fake_broker import (
     CLOSE,
-    Asked,
     FakeBroker,
     Handler,
+    ReceivedRequest,
     init_answer,
     producers_of,
 )
@@ -31,7 +31,7 @@ from txnsim.wire.filters import TransactionFilters
 HINT = "Enable debug logging for additional detail."
 
 
-class Background:
+class BackgroundBroker:
     """A scripted broker in a thread of its own, because the command runs a loop of its own."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Background:
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
-    background = Background()
+    background = BackgroundBroker()
     yield background.broker
     background.close()
 
@@ -79,7 +79,7 @@ def transaction_listing(error: int = 0) -> Handler:
 def transaction_description(
     error: int = 0, *, start_ms: int | None = 5, topics: bool = True
 ) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
         return request.answer(
             transaction_states=[
@@ -101,7 +101,7 @@ def transaction_description(
 
 
 def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         state = {
             "producer_id": 7,
             "producer_epoch": 3,
@@ -505,7 +505,7 @@ def interruptible() -> Iterator[None]:
 def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
     rounds = 0
 
-    def find(request: Asked) -> Any:
+    def find(request: ReceivedRequest) -> Any:
         nonlocal rounds
         rounds += 1
         if rounds == 3:
@@ -525,7 +525,7 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
 def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Captured) -> None:
     rounds = 0
 
-    def find(request: Asked) -> Any:
+    def find(request: ReceivedRequest) -> Any:
         nonlocal rounds
         rounds += 1
         if rounds == 4:

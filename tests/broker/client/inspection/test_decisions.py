@@ -157,14 +157,14 @@ def test_one_topic_counts_alone() -> None:
 
 
 def test_who_may_not_read_the_coordinators_log_is_refused() -> None:
-    class Blind(Admin):
+    class BlindAdmin(Admin):
         async def search_targets(self, *_: object, **__: object) -> SearchTargets:
             raise ClientError("hidden", error=ErrorCode.topic_authorization_failed)
 
     async def story(virtual_cluster: VirtualCluster) -> None:
         async with virtual_cluster.client() as cluster:
             with pytest.raises(ClientError, match="hidden"):
-                await check_decisions(Blind(cluster), now_ms=0, program=program_at("b:1"))
+                await check_decisions(BlindAdmin(cluster), now_ms=0, program=program_at("b:1"))
 
     run_cluster(story)
 

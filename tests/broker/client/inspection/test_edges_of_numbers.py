@@ -61,7 +61,7 @@ class Ghost(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the producer writes again behind its markers."""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction on a partition that its coordinator knows."""
 
     partition: int
@@ -69,7 +69,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     stamp_ms: int
 
 
-Txn = Ghost | Known
+Txn = Ghost | KnownTransaction
 GHOSTS: Final = st.builds(
     Ghost,
     partition=st.integers(0, PARTITIONS - 1),
@@ -80,7 +80,7 @@ GHOSTS: Final = st.builds(
     goes_on=st.booleans(),
 )
 KNOWN: Final = st.builds(
-    Known,
+    KnownTransaction,
     partition=st.integers(0, PARTITIONS - 1),
     timeout_ms=TIMEOUTS_MS,
     stamp_ms=STAMPS_MS,
@@ -93,7 +93,7 @@ TXNS: Final = st.lists(
 )
 
 
-class OpenThere(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """An open transaction, by what the leader has acknowledged."""
 
     producer_id: int
@@ -131,7 +131,7 @@ async def _mark(broker: Broker, ghost: Ghost, outcome: bool, coordinator_epoch: 
     return not answer.markers[0].topics[0].partitions[0].error_code
 
 
-async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
+async def _play_ghost(broker: Broker, ghost: Ghost) -> LeaderTransaction | None:
     producer, sequence = (ghost.producer_id, ghost.epoch), 0
     start_offset: int | None = None
     error, offset = await _append(broker, ghost.partition, producer, sequence, ghost.stamp_ms)
@@ -146,7 +146,7 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
             start_offset = offset
     if start_offset is None:
         return None
-    return OpenThere(
+    return LeaderTransaction(
         producer_id=ghost.producer_id,
         start_offset=start_offset,
         stamp_ms=ghost.stamp_ms,
@@ -154,7 +154,7 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> OpenThere | None:
     )
 
 
-async def _play_known(broker: Broker, known: Known) -> OpenThere | None:
+async def _play_known(broker: Broker, known: KnownTransaction) -> LeaderTransaction | None:
     transactional_id = f"known-{known.partition}"
     await _of_key(broker, transactional_id, 1)
     values = {"transactional_id": transactional_id, "transaction_timeout": known.timeout_ms}
@@ -164,7 +164,7 @@ async def _play_known(broker: Broker, known: Known) -> OpenThere | None:
     await broker.sure(24, 3, added(transactional_id, producer, topics))
     error, offset = await _append(broker, known.partition, producer, 0, known.stamp_ms)
     assert error is ErrorCode.none
-    return OpenThere(
+    return LeaderTransaction(
         producer_id=identity.producer_id,
         start_offset=offset,
         stamp_ms=known.stamp_ms,
@@ -189,7 +189,7 @@ def _told(findings: Sequence[JudgedTransaction]) -> dict[TopicPartition, tuple[A
 
 
 async def _check_told(
-    admin: Admin, open_there: Mapping[TopicPartition, OpenThere]
+    admin: Admin, open_there: Mapping[TopicPartition, LeaderTransaction]
 ) -> tuple[JudgedTransaction, ...]:
     """Compare what ``find-hanging`` and ``why`` say with the model. Returns what hangs."""
     now_ms = admin.cluster.clock.now_ms()
@@ -223,7 +223,7 @@ async def _check_told(
 async def _check_repairs(
     admin: Admin,
     hanging: Sequence[JudgedTransaction],
-    open_there: Mapping[TopicPartition, OpenThere],
+    open_there: Mapping[TopicPartition, LeaderTransaction],
 ) -> None:
     now_ms = admin.cluster.clock.now_ms()
     for finding in hanging:
@@ -245,12 +245,12 @@ def play(txns: Sequence[Txn]) -> None:
     async def story(cluster: VirtualCluster) -> None:
         broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
         broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
-        open_there: dict[TopicPartition, OpenThere] = {}
+        open_there: dict[TopicPartition, LeaderTransaction] = {}
         for txn in txns:
             match txn:
                 case Ghost():
                     opened = await _play_ghost(broker, txn)
-                case Known():
+                case KnownTransaction():
                     opened = await _play_known(broker, txn)
             if opened is not None:
                 open_there[_partition(txn)] = opened

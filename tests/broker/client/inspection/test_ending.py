@@ -154,7 +154,7 @@ def test_a_decision_whose_marker_is_late_is_told_from_an_end() -> None:
 
 
 def test_an_answer_that_fails_is_raised() -> None:
-    class Hidden(Admin):
+    class HidingAdmin(Admin):
         async def describe_transactions(self, *_: object, **__: object) -> object:  # type: ignore[override]
             return {
                 "sink": ClientError("hidden", error=ErrorCode.transactional_id_authorization_failed)
@@ -164,6 +164,6 @@ def test_an_answer_that_fails_is_raised() -> None:
         async with virtual_cluster.client() as cluster:
             identity = TxnIdentity(transactional_id="sink", producer_id=0, producer_epoch=0)
             with pytest.raises(ClientError, match="hidden"):
-                await look_at(Hidden(cluster), identity, COMMIT)
+                await look_at(HidingAdmin(cluster), identity, COMMIT)
 
     run_cluster(story)

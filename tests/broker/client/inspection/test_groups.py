@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, in_turn
+from tests.broker.client.fake_broker import CLOSE, FakeBroker, Handler, ReceivedRequest, in_turn
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within_environment import within
 from txnsim.client.admin import Admin
@@ -59,14 +59,14 @@ async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> Non
             await consumer(client, "old", "classic"),
         ]
         await admin.commit_positions("alone", {A: 0})
-        listed = await groups.list_groups(admin)
-        assert [(group.group_id, group.type, group.state) for group in listed] == [
+        all_groups = await groups.list_groups(admin)
+        assert [(group.group_id, group.type, group.state) for group in all_groups] == [
             ("alone", "classic", "Empty"),
             ("new", "consumer", "Stable"),
             ("old", "classic", "Stable"),
             ("shop", "share", "Stable"),
         ]
-        for group in listed:
+        for group in all_groups:
             assert group.coordinator_id == await client.group_coordinator(group.group_id)
         share = await groups.list_groups(admin, types=["share"])
         assert [group.group_id for group in share] == ["shop"]
@@ -193,7 +193,7 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 
 
 def group_listing(group_type: str, error: int = 0) -> Handler:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {
             "group_id": "g",
             "protocol_type": "p",
@@ -205,7 +205,7 @@ def group_listing(group_type: str, error: int = 0) -> Handler:
     return handle
 
 
-def streams(request: Asked) -> Any:
+def streams(request: ReceivedRequest) -> Any:
     none: dict[str, Any] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
     tasks = {"subtopology_id": "0", "partitions": (0, 1)}
     member = {

@@ -91,7 +91,7 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(transaction_version: i
     assert read == [b"withheld"]
 
 
-class Beforehand(Admin):
+class InterveningAdmin(Admin):
     """Somebody may do something right before the marker is sent."""
 
     refusal: ClientError | None = None
@@ -109,7 +109,7 @@ class Beforehand(Admin):
 def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Beforehand(cluster)
+            admin = InterveningAdmin(cluster)
             finding = await found_hanging(admin)
             admin.refusal = ClientError("fenced by a newer coordinator")
             return await repair(admin, finding, now_ms=0)
@@ -122,7 +122,7 @@ def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
 def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Beforehand(cluster)
+            admin = InterveningAdmin(cluster)
             finding = await found_hanging(admin)
             admin.is_lost = True
             return await repair(admin, finding, now_ms=0)
@@ -139,7 +139,7 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
 def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outcome) -> None:
     """Kafka takes both markers; the first one counts."""
 
-    class Overtaken(Admin):
+    class OvertakenAdmin(Admin):
         async def abort_transaction(
             self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
         ) -> None:
@@ -149,7 +149,7 @@ def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outc
 
     async def story(virtual_cluster: VirtualCluster) -> Repair:
         async with virtual_cluster.client() as cluster:
-            admin = Overtaken(cluster)
+            admin = OvertakenAdmin(cluster)
             return await repair(admin, await found_hanging(admin), now_ms=0)
 
     report = run_cluster(story, level=0)
@@ -184,7 +184,7 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
 
 
 def test_what_cannot_be_looked_at_is_not_touched() -> None:
-    class Deaf(Beforehand):
+    class DeafAdmin(InterveningAdmin):
         async def describe_producers(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
             return {WHERE: ClientError("nobody leads it")}
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
         async with virtual_cluster.client() as cluster:
             finding = await found_hanging(Admin(cluster))
             with pytest.raises(ClientError, match="nobody leads it") as failure:
-                await repair(Deaf(cluster), finding, now_ms=0)
+                await repair(DeafAdmin(cluster), finding, now_ms=0)
             report = not_known(finding, failure.value, now_ms=7)
             assert (report.partition, report.outcome, report.at_ms) == (
                 WHERE,
@@ -534,7 +534,7 @@ async def test_a_partition_that_does_not_exist_is_an_error(virtual_cluster: Virt
             await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
 
 
-class Older(Admin):
+class OlderAdmin(Admin):
     """As brokers before Kafka 2.8 have it."""
 
     async def describe_producers(
@@ -546,7 +546,7 @@ class Older(Admin):
 def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
     async def story(virtual_cluster: VirtualCluster) -> tuple[Explanation, Explanation, int]:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
-            admin = Older(cluster)
+            admin = OlderAdmin(cluster)
             await producer.send("orders", 0, b"x")
             healthy = await explain_where(admin)
             identity = await make_hanging(admin, WHERE, "ghost")
@@ -566,7 +566,7 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
 def test_a_log_without_an_answer_names_no_transaction() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Explanation:
         async with virtual_cluster.client() as cluster, Producer(cluster) as producer:
-            admin = Older(cluster)
+            admin = OlderAdmin(cluster)
             await make_hanging(admin, WHERE, "ghost")
             await producer.send("orders", 0, b"y")
             # Deleted up to another producer's record, which lies where readers stop.
@@ -697,7 +697,7 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
 async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
     virtual_cluster: VirtualCluster,
 ) -> None:
-    class Restless(Admin):
+    class RestlessAdmin(Admin):
         """A coordinator moves whenever they are asked."""
 
         async def known_to_coordinators(self, producer_ids: set[int]) -> CoordinatorsKnowledge:
@@ -711,7 +711,7 @@ async def test_coordinators_that_move_all_the_time_are_no_ground_for_a_verdict(
         await make_hanging(Admin(cluster), GHOSTLY, "ghost")
         now_ms = cluster.clock.now_ms()
         with pytest.raises(RetriableError, match="coordinators move all the time"):
-            await Restless(impatient).find_hanging(now_ms=now_ms, topic="orders")
+            await RestlessAdmin(impatient).find_hanging(now_ms=now_ms, topic="orders")
 
 
 @within(run_cluster)

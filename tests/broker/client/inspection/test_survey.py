@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.broker.client.fake_broker import Asked
+from tests.broker.client.fake_broker import ReceivedRequest
 from tests.support.clusters import VirtualCluster, begin_transaction, run_cluster, until_state
 from tests.support.hanging_transaction import make_hanging
 from tests.support.testing_plays import HANGING, client, write_aborted, write_committed
@@ -116,7 +116,7 @@ def test_a_younger_write_is_not_looked_at() -> None:
     assert run_cluster(story) == (0, 1)
 
 
-class Ended(Admin):
+class EndingAdmin(Admin):
     """A cluster in which the transaction ends between the first look and the second."""
 
     looks = 0
@@ -133,7 +133,9 @@ def test_what_ends_while_it_is_judged_does_not_hang() -> None:
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            return await survey(Ended(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY])
+            return await survey(
+                EndingAdmin(cluster), now_ms=cluster.clock.now_ms(), partitions=[GHOSTLY]
+            )
 
     assert run_cluster(story).findings == ()
 
@@ -185,7 +187,7 @@ async def test_a_refused_list_of_topics_is_no_empty_cluster(
 
 
 def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> None:
-    class Deaf(Admin):
+    class DeafAdmin(Admin):
         async def describe_producers(
             self, *args: object, **kwargs: object
         ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
@@ -195,7 +197,7 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
     async def story(virtual_cluster: VirtualCluster) -> Survey:
         async with virtual_cluster.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
-            return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
+            return await survey(DeafAdmin(cluster), now_ms=cluster.clock.now_ms())
 
     search = run_cluster(story)
     ((topic_partition, reason),) = search.unread.items()
@@ -494,7 +496,7 @@ def test_only_what_hangs_comes_with_a_command() -> None:
 )
 def test_states_never_heard_of_are_unknown(transaction_state: str, expected_state: str) -> None:
     state = {"transactional_id": "a", "producer_id": 1, "transaction_state": transaction_state}
-    (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
+    (row,) = ReceivedRequest(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
     assert (listing.coordinator_id, listing.state) == (3, expected_state)
 
@@ -514,7 +516,7 @@ def test_times_keep_their_milliseconds_and_none_is_none(
         "producer_epoch": 2,
         "topics": [{"topic": "t", "partitions": (0, 2)}],
     }
-    (row,) = Asked(65, 0, None).answer(transaction_states=[state]).transaction_states
+    (row,) = ReceivedRequest(65, 0, None).answer(transaction_states=[state]).transaction_states
     description = parse_description(1, row)
     assert (description.timeout_ms, description.start_time_ms) == (1_234, expected_start)
     assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
@@ -526,7 +528,9 @@ def test_minus_one_means_none_in_a_producers_state() -> None:
         {**values, "coordinator_epoch": number, "current_txn_start_offset": number}
         for number in (-1, 0)
     ]
-    answer = Asked(61, 0, None).answer(topics=[{"partitions": [{"active_producers": states}]}])
+    answer = ReceivedRequest(61, 0, None).answer(
+        topics=[{"partitions": [{"active_producers": states}]}]
+    )
     none, producer_with_transaction = map(
         parse_producer, answer.topics[0].partitions[0].active_producers
     )

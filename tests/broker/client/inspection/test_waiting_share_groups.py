@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import Asked, FakeBroker
+from tests.broker.client.fake_broker import FakeBroker, ReceivedRequest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.hanging_transaction import make_hanging
 from txnsim.client.admin import Admin
@@ -113,7 +113,7 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def listing_of_groups(error: ErrorCode = ErrorCode.none) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {
             "group_id": "g",
             "protocol_type": "share",
@@ -126,7 +126,7 @@ def listing_of_groups(error: ErrorCode = ErrorCode.none) -> Any:
 
 
 def _offsets(error: ErrorCode) -> Any:
-    def handle(request: Asked) -> Any:
+    def handle(request: ReceivedRequest) -> Any:
         row = {"group_id": "g", "error_code": error}
         return request.answer(groups=(row,))
 

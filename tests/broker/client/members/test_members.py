@@ -55,7 +55,7 @@ from txnsim.wire import codec
 P0, P1, P2 = (TopicPartition("orders", partition_index) for partition_index in range(3))
 ALL = frozenset({P0, P1, P2})
 PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
-both = pytest.mark.parametrize("protocol", PROTOCOLS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 @asynccontextmanager
@@ -367,7 +367,7 @@ def values(polled: PollResult) -> list[bytes | None]:
     return [record.value for _, result in polled.fetched for record in result.records]
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_member_reads_from_the_positions_of_its_group(
     cluster: VirtualCluster, protocol: GroupProtocol
@@ -391,7 +391,7 @@ async def test_a_member_reads_from_the_positions_of_its_group(
         assert values(second_poll) == [b"r2"]
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_second_member_gets_its_share_when_the_first_one_polls(
     cluster: VirtualCluster, protocol: GroupProtocol
@@ -423,7 +423,7 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
             a.seek(next(iter(b.assigned)), 0)
 
 
-@both
+@each_protocol
 @within(
     run_cluster,
     group_consumer_min_session_timeout_ms=6_000,
@@ -450,7 +450,7 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         await a.poll(until=ALL - b.assigned)
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_a_static_member_s_place(cluster: VirtualCluster, protocol: GroupProtocol) -> None:
     static = {"instance_id": "one"}
@@ -474,7 +474,7 @@ async def test_a_static_member_s_place(cluster: VirtualCluster, protocol: GroupP
             await b.leave()
 
 
-@both
+@each_protocol
 @within(run_cluster)
 async def test_assignments_and_positions_that_do_not_come_in_time(
     cluster: VirtualCluster, protocol: GroupProtocol

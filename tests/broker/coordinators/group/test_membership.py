@@ -197,7 +197,7 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(group_bench: GroupBe
 # A write that waits while the group becomes another one
 
 
-class Held:
+class HeldAppend:
     """The next append waits until it is released; later ones do not."""
 
     def __init__(self, group_bench: GroupBench) -> None:
@@ -222,7 +222,7 @@ async def test_a_classic_member_does_not_replace_consumers_that_have_joined_mean
 ) -> None:
     await group_bench.consume("a")
     await group_bench.consume("a", LEFT_EPOCH)
-    held = Held(group_bench)
+    held = HeldAppend(group_bench)
     joins = group_bench.later(group_bench.join())
     await group_bench.pass_ms(1)
     assert held.is_waiting
@@ -250,7 +250,7 @@ async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_co
 ) -> None:
     await group_bench.consume("a")
     member_id = (await group_bench.join(protocols=(("range", SUBSCRIPTION),))).member_id
-    held = Held(group_bench)
+    held = HeldAppend(group_bench)
     leaves = group_bench.later(group_bench.leave(member_id))
     await group_bench.pass_ms(1)
     assert held.is_waiting
@@ -780,7 +780,7 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
 # Timers of groups: one per kind, group and member, and none of what is gone.
 
 
-class Armed:
+class ArmedTimers:
     """Timers of one shard; the members whose timer fired, in order."""
 
     def __init__(self, group_bench: GroupBench) -> None:
@@ -818,7 +818,7 @@ class Armed:
 async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     armed.arm("a", 10)
     armed.arm("a", 30)
     armed.arm("b", 20)
@@ -834,7 +834,7 @@ async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
 
 @within(run_groups)
 async def test_what_is_gone_does_not_fire(group_bench: GroupBench) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     for member, group in (("a", "g"), ("b", "g"), ("c", "h")):
         armed.arm(member, 10, group_id=group)
     armed.disarm("a")
@@ -853,7 +853,7 @@ async def test_what_is_gone_does_not_fire(group_bench: GroupBench) -> None:
 async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{member_number}" for member_number in range(5 * DECIDED_TOGETHER)]
     for member in members:
         armed.arm(member, 10)
@@ -874,7 +874,7 @@ async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
 async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{timer_number}" for timer_number in range(TURN_TIMERS + 4)]
     for member in members:
         armed.arm(member, 10)
@@ -895,7 +895,7 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(
 
 @within(run_groups)
 async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: GroupBench) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     for timer_number in range(TURN_TIMERS + 4):
         armed.arm(f"m{timer_number}", 10)
     armed.after_first = lambda: group_bench.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
@@ -907,7 +907,7 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(group_bench: Gro
 async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     group_bench: GroupBench,
 ) -> None:
-    armed = Armed(group_bench)
+    armed = ArmedTimers(group_bench)
     members = [f"m{member_number}" for member_number in range(3 * DECIDED_TOGETHER + 2)]
     for member in members:
         armed.arm(member, 10)

@@ -262,9 +262,9 @@ async def test_what_waits_for_the_log_is_decided_again(group_bench: GroupBench) 
     assert isinstance(rejection, Rejection)
     assert rejection.error is E.unreleased_instance_id, "another has joined meanwhile"
     moves = True
-    moved = await send_heartbeat(group_bench, "b")
-    assert isinstance(moved, Rejection)
-    assert moved.error is E.not_coordinator
+    moved_rejection = await send_heartbeat(group_bench, "b")
+    assert isinstance(moved_rejection, Rejection)
+    assert moved_rejection.error is E.not_coordinator
 
 
 def enlarge_assignments(group_bench: GroupBench) -> None:

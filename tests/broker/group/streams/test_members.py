@@ -121,8 +121,8 @@ def test_zombies_are_fenced(name: str) -> None:
     assert isinstance(rejection, Rejection)
     assert (rejection.error, rejection.reason) == (
         ErrorCode.fenced_member_epoch,
-        f"The streams group member has a {comparison} than the one known by the group coordinator (3). "
-        "The member must abandon all its partitions and rejoin.",
+        f"The streams group member has a {comparison} than the one known by the group coordinator "
+        "(3). The member must abandon all its partitions and rejoin.",
     )
 
 

@@ -165,12 +165,12 @@ async def test_data_for_a_closed_end_is_answered_with_a_reset(env: VirtualEnviro
 
 
 def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
-    class Broken(Recorder):
+    class BrokenRecorder(Recorder):
         def data_received(self, data: bytes) -> None:
             raise ValueError("bug in a protocol")
 
     async def main(env: VirtualEnvironment) -> None:
-        await env.loop.create_server(Broken, "localhost", 1)
+        await env.loop.create_server(BrokenRecorder, "localhost", 1)
         _, struck = await env.loop.create_connection(Recorder, "localhost", 1)
         _, neighbour = await env.loop.create_connection(Recorder, "localhost", 1)
         assert isinstance(struck, Recorder)
@@ -236,7 +236,7 @@ async def test_a_paused_reader_that_closes_frees_the_writer(env: VirtualEnvironm
 
 
 def test_buffered_protocols_are_fed_through_their_buffer() -> None:
-    class Buffered(asyncio.BufferedProtocol):
+    class BufferedReceiver(asyncio.BufferedProtocol):
         def __init__(self) -> None:
             self.buffer = bytearray(4)
             self.received = b""
@@ -248,10 +248,10 @@ def test_buffered_protocols_are_fed_through_their_buffer() -> None:
             self.received += self.buffer[:nbytes]
 
     async def main(env: VirtualEnvironment) -> bytes:
-        accepted: list[Buffered] = []
+        accepted: list[BufferedReceiver] = []
 
-        def accept() -> Buffered:
-            accepted.append(Buffered())
+        def accept() -> BufferedReceiver:
+            accepted.append(BufferedReceiver())
             return accepted[-1]
 
         await env.loop.create_server(accept, "localhost", 1)

@@ -257,8 +257,8 @@ def stamp(builder: Any, timestamp: int | None = None) -> int:
     """The stamp of a record that is added now."""
     builder_fields = {"headers": []} if isinstance(builder, DefaultRecordBatchBuilder) else {}
     added_record = builder.append(0, timestamp, b"key", b"value", **builder_fields)
-    found: int = added_record.timestamp
-    return found
+    read_timestamp: int = added_record.timestamp
+    return read_timestamp
 
 
 def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> Libraries:

@@ -27,10 +27,10 @@ from txnsim_lab.check.observations import (
     Wrote,
 )
 
-Given = tuple[int, ShareFetched, AcquiredRecord]
+GivenRecord = tuple[int, ShareFetched, AcquiredRecord]
 
 
-def _given_records(lines: Lines) -> list[Given]:
+def _given_records(lines: Lines) -> list[GivenRecord]:
     return [
         (index, fetch, record)
         for index, fetch in every(lines, ShareFetched)
@@ -110,7 +110,7 @@ def two_owners(lines: Lines) -> bool:
     )
 
 
-def _has_it_still(lines: Lines, first_given: Given, second_given: Given) -> bool:
+def _has_it_still(lines: Lines, first_given: GivenRecord, second_given: GivenRecord) -> bool:
     first_index, fetch, record = first_given
     last_index, other_fetch, _ = second_given
     if fetch.who == other_fetch.who or fetch.leader_epoch != other_fetch.leader_epoch:

@@ -39,7 +39,7 @@ Z01 = ["scenario", "run", "z01"]
 MODES = ("V-", "V+", "TV2", "TV2+")
 
 
-class Told:
+class ToldRuns:
     """What was asked for instead of being told."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class Told:
 
 
 @pytest.fixture
-def tellings(monkeypatch: pytest.MonkeyPatch) -> Told:
+def told_runs(monkeypatch: pytest.MonkeyPatch) -> ToldRuns:
     """Stories are not told, but come to what is declared."""
-    told_runs = Told()
+    told_runs = ToldRuns()
 
     def run_in_virtual_time(
         scenario_run: ScenarioRun, *, seed: int, pace: StoryPace | None = None
@@ -100,10 +100,10 @@ def result_of(scenario_run: ScenarioRun) -> RunResult:
 
 
 def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(Z01) == 0
-    assert tellings.virtual == [
+    assert told_runs.virtual == [
         (mode, take, 1) for mode in MODES for take in ("armed", "disarmed", "control")
     ]
     out, err = capsys.readouterr()
@@ -114,7 +114,7 @@ def test_every_run_is_made_in_every_take_and_only_the_armed_stories_are_told(
 
 @pytest.mark.slow
 def test_a_verdict_that_differs_is_exit_status_1(
-    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(WRONG, "V+", ("lost-write",))
     assert main([*Z01, "--quiet", "--armed"]) == 1
@@ -123,7 +123,7 @@ def test_a_verdict_that_differs_is_exit_status_1(
     assert "expected healthy" in out
     assert "2 of 4 runs, 1 not as declared: late-produce-after-abort V+ armed: lost-write" in err
     assert "It was in" not in out
-    assert len(tellings) == 4
+    assert len(told_runs) == 4
 
 
 @pytest.mark.parametrize(
@@ -136,52 +136,54 @@ def test_a_verdict_that_differs_is_exit_status_1(
     ],
 )
 def test_one_mode_and_one_take_can_be_asked_for(
-    options: list[str], which: list[str], tellings: Told, capsys: pytest.CaptureFixture[str]
+    options: list[str], which: list[str], told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
-    assert tellings.virtual == [("TV2", take, 9) for take in which]
+    assert told_runs.virtual == [("TV2", take, 9) for take in which]
     assert "It was in TV2." in capsys.readouterr().out
 
 
 def test_a_story_is_told_with_many_seeds_up_to_the_first_that_differs(
-    tellings: Told, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 0
-    assert tellings.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
-    tellings.virtual.clear()
+    assert told_runs.virtual == [("TV2", "armed", seed) for seed in (1, 2, 3)]
+    told_runs.virtual.clear()
     monkeypatch.setitem(WRONG, "TV2", ("lost-write",))
     assert main([*Z01, "--mode", "TV2", "--armed", "--seeds", "3"]) == 1
-    assert len(tellings.virtual) == 1
+    assert len(told_runs.virtual) == 1
     assert main([*Z01, "--seeds", "0"]) == 2
     assert main([*Z01, "--seeds", "2", "--real"]) == 2
     assert "--seeds needs a number from 1 on" in capsys.readouterr().err
 
 
 def test_json_gives_verdicts_on_standard_output_and_progress_elsewhere(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--json"]) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
     assert [row["as_declared"] for row in rows] == [True] * len(rows)
     assert rows[0]["verdict"]["because"] == ["so it is"]
-    assert len(rows) == len(tellings)
+    assert len(rows) == len(told_runs)
     assert len(err.splitlines()) == 10
     assert err.splitlines()[-1] == f"{len(rows)} of {len(rows)} runs, 0 not as declared"
 
 
 def test_a_matrix_shows_progress_and_the_grid_only(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", "matrix", "--mode", "V-"]) == 0
     out, err = capsys.readouterr()
-    assert err.splitlines()[-1] == f"{len(tellings)} of {len(tellings)} runs, 0 not as declared"
+    assert err.splitlines()[-1] == f"{len(told_runs)} of {len(told_runs)} runs, 0 not as declared"
     assert len(err.splitlines()) == 10
     assert out.splitlines()[0].split() == ["Scenario", *MODES]
     assert "runs with the fault: as declared" in out
 
 
-def test_traces_and_histories_are_written_one_file_per_run(tellings: Told, tmp_path: Path) -> None:
+def test_traces_and_histories_are_written_one_file_per_run(
+    told_runs: ToldRuns, tmp_path: Path
+) -> None:
     traces, histories = tmp_path / "new" / "traces", tmp_path / "histories"
     output_options = ["--trace", str(traces), "--history", str(histories)]
     assert main([*Z01, "--mode", "V-", "--armed", *output_options, "--quiet"]) == 0
@@ -191,28 +193,28 @@ def test_traces_and_histories_are_written_one_file_per_run(tellings: Told, tmp_p
     assert [path.name for path in histories.iterdir()] == [
         "late-produce-after-abort.V-.armed.history.jsonl"
     ]
-    assert len(tellings) == 1
+    assert len(told_runs) == 1
 
 
 def test_a_player_plays_where_it_can_and_the_runs_left_out_are_named(
-    tellings: Told, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("kafka", reason="the extra `demo` is not installed")
     assert main([*Z01, "--player", "kafka-python", "--armed"]) == 0
-    assert [run[0] for run in tellings.real] == ["V-", "V+"]
-    assert tellings.virtual == []
+    assert [run[0] for run in told_runs.real] == ["V-", "V+"]
+    assert told_runs.virtual == []
     assert capsys.readouterr().err.splitlines() == [
         f"late-produce-after-abort {mode}: left out, kafka-python can't play there"
         for mode in ("TV2", "TV2+")
     ]
 
 
-def test_a_program_is_passed_on_and_time_can_be_real(tellings: Told) -> None:
+def test_a_program_is_passed_on_and_time_can_be_real(told_runs: ToldRuns) -> None:
     assert main([*Z01, "--program", f"{sys.executable} x", "--quiet"]) == 0
-    assert {run[2].program for run in tellings.real} == {f"{sys.executable} x"}
+    assert {run[2].program for run in told_runs.real} == {f"{sys.executable} x"}
     assert main([*Z01, "--real", "--quiet"]) == 0
-    assert len(tellings.real) == 24
-    assert tellings.virtual == []
+    assert len(told_runs.real) == 24
+    assert told_runs.virtual == []
 
 
 @pytest.mark.parametrize(
@@ -236,16 +238,16 @@ def test_a_program_is_passed_on_and_time_can_be_real(tellings: Told) -> None:
     ],
 )
 def test_what_can_not_be_done_is_exit_status_2_and_nothing_is_run(
-    argv: list[str], complaint: str, tellings: Told, capsys: pytest.CaptureFixture[str]
+    argv: list[str], complaint: str, told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["scenario", *argv]) == 2
     out, err = capsys.readouterr()
     assert complaint in err
-    assert (out, len(tellings)) == ("", 0)
+    assert (out, len(told_runs)) == ("", 0)
 
 
 def test_a_matrix_runs_the_scenarios_that_have_the_mode(
-    tellings: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    told_runs: ToldRuns, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario_before = small(
         [{"advance": "1s"}], runs={"V-/before": {"mode": "V-", "verdict": "healthy"}}
@@ -253,15 +255,15 @@ def test_a_matrix_runs_the_scenarios_that_have_the_mode(
     scenario_by_path = {Path("a.yaml"): late_produce(), Path("b.yaml"): scenario_before}
     monkeypatch.setattr(scenario_module, "scenarios", lambda: scenario_by_path)
     assert main(["scenario", "matrix", "--mode", "TV2"]) == 0
-    assert len(tellings) == 3
+    assert len(told_runs) == 3
     assert main(["scenario", "matrix"]) == 0
-    assert len(tellings) == 3 + 12 + 2
+    assert len(told_runs) == 3 + 12 + 2
     assert "before:" in capsys.readouterr().out
     assert main(["scenario", "matrix", "--mode", "TV9"]) == 2
     assert capsys.readouterr().err == "txnsim: no scenario has TV9\n"
 
 
-def test_several_are_run_and_each_may_leave_modes_out(tellings: Told, tmp_path: Path) -> None:
+def test_several_are_run_and_each_may_leave_modes_out(told_runs: ToldRuns, tmp_path: Path) -> None:
     own_story = tmp_path / "mine.yaml"
     own_story.write_text(
         catalog.find("z01")[0].read_text("utf-8").replace("[z01]", "[mine]"), "utf-8"
@@ -269,16 +271,16 @@ def test_several_are_run_and_each_may_leave_modes_out(tellings: Told, tmp_path: 
     assert (
         main(["scenario", "run", "z01", str(own_story), "--armed", "--quiet", "--mode", "V-"]) == 0
     )
-    assert len(tellings) == 2
+    assert len(told_runs) == 2
 
 
 def test_a_trace_that_can_not_be_written_is_told(
-    tellings: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    told_runs: ToldRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "late-produce-after-abort.V-.armed.jsonl").mkdir()
     assert main([*Z01, "--mode", "V-", "--armed", "--quiet", "--trace", str(tmp_path)]) == 2
     assert "Is a directory" in capsys.readouterr().err
-    assert len(tellings) == 1
+    assert len(told_runs) == 1
 
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

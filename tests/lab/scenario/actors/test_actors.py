@@ -522,7 +522,7 @@ def test_an_operator_changes_features_and_deletes_groups() -> None:
 
 
 PROTOCOLS = ("classic", "consumer")
-both = pytest.mark.parametrize("protocol", PROTOCOLS)
+each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def story(steps: list[dict[str, Any]], protocol: str = "classic", **fields: Any) -> Any:
@@ -544,7 +544,7 @@ ALL = ["in-0", "in-1"]
 JOIN = call("subscribe", "a", topics="in", assigned=ALL)
 
 
-@both
+@each_protocol
 def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     steps = [
         *append("r1", "r2"),
@@ -572,7 +572,7 @@ def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
     assert {read.asked for read in observations_of(result, Read) if read.who == "a"} == {0, 1, 2}
 
 
-@both
+@each_protocol
 def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
     steps = [
         *append("r1"),
@@ -627,7 +627,7 @@ def test_a_member_that_is_taken_over_is_fenced() -> None:
     assert result.as_declared, result.verdict
 
 
-@both
+@each_protocol
 def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> None:
     steps = [
         *append("r1"),
@@ -656,7 +656,7 @@ def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> No
     assert result.as_declared, result.verdict
 
 
-@both
+@each_protocol
 def test_a_program_may_commit_for_what_a_member_was_before(protocol: str) -> None:
     steps = [
         *append("r1"),

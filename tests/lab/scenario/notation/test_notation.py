@@ -237,7 +237,8 @@ def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
         "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
     )
     steps = [
-        INIT, *POSITIONS[:2], hold_late, late_step, {"wait-until": {"struck": "late"}}, call("abort"),
+        INIT, *POSITIONS[:2], hold_late, late_step,
+        {"wait-until": {"struck": "late"}}, call("abort"),
         {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
         {"release": "late"}, {"await": "late"},
     ]  # fmt: skip
@@ -253,9 +254,9 @@ def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
 
 def test_parts_are_shuffled_and_all_else_stays() -> None:
     names = [call("append", "bystander", partition="t-0", value=value) for value in "abcde"]
-    first_name, second_name, third_name, fourth, fifth = names
+    first_name, second_name, third_name, fourth_name, fifth_name = names
     part = {"only": "armed", "steps": [second_name, third_name]}
-    steps = small([first_name, {"any-order": [part, fourth]}, fifth]).steps
+    steps = small([first_name, {"any-order": [part, fourth_name]}, fifth_name]).steps
 
     def values(shuffle: Any) -> str:
         drawn_steps = in_drawn_order(steps, shuffle)

@@ -188,8 +188,8 @@ def test_a_day_is_waited_for_only_where_our_cleaner_keeps_things_so_long() -> No
     assert reason == "step 27: it has to end a segment, and these brokers are yours"
     story = small([call("begin"), {"advance": "25h"}])
     for abilities in (STARTED_ABILITIES, RUNNING_ABILITIES):
-        why = only_simulated(story, "V-", "armed", abilities=abilities)
-        assert why == "step 2: it moves the clock by 1500 minutes"
+        found_reason = only_simulated(story, "V-", "armed", abilities=abilities)
+        assert found_reason == "step 2: it moves the clock by 1500 minutes"
 
 
 def test_a_step_of_the_cure_is_called_so() -> None:

@@ -20,7 +20,7 @@ RUNS = (("z01", "V-"), ("z16", "V+"), ("z23", "V-"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Read:
+class ReadEvent:
     """An event as ShiViz has it."""
 
     host: str
@@ -28,7 +28,7 @@ class Read:
     text: str
 
 
-def as_shiviz_reads(log: str) -> list[Read]:
+def as_shiviz_reads(log: str) -> list[ReadEvent]:
     """The events of a log.
 
     Raises:
@@ -39,7 +39,7 @@ def as_shiviz_reads(log: str) -> list[Read]:
     if unread_text:
         raise ValueError(f"the regular expression leaves over: {unread_text[:200]}")
     events_read = [
-        Read(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
+        ReadEvent(host=match["host"], clock=json.loads(match["clock"]), text=match["event"])
         for match in pattern.finditer(log)
     ]
     own_clocks = defaultdict(list)

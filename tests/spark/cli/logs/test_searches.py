@@ -46,7 +46,7 @@ HERE = TopicPartition("orders", 0)
 AS_OF = str(NOW + 3_600_000)
 
 
-class Printed:
+class CommandOutput:
     """What a run printed."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
@@ -87,7 +87,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    output = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF, "--bootstrap-server", "b1:9092")
     assert output.status == HANGING_STATUS
     assert output.cells == [
         list(FINDING_COLUMNS),
@@ -133,7 +133,7 @@ def test_the_marker_that_it_should_have_had_is_told(
     broker = BrokerDir(tmp_path / "b")
     broker.replica(driver)
     broker.coordinator(*records)
-    output = Printed(capsys, str(broker.stop()), "--as-of", AS_OF)
+    output = CommandOutput(capsys, str(broker.stop()), "--as-of", AS_OF)
     assert all(line in output.out for line in lines)
     # The command never says an abort beside words that say COMMIT.
     assert " abort --topic" not in output.out
@@ -143,10 +143,10 @@ def test_what_lives_is_counted_and_shown_with_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Ongoing")
-    output = Printed(capsys, str(log_dir), "--as-of", AS_OF)
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
     assert (output.status, output.cells) == (0, [list(FINDING_COLUMNS)])
     assert "; alive: 1;" in output.err
-    whole_output = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--all")
+    whole_output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF, "--all")
     assert whole_output.status == 0
     assert whole_output.cells[1][-1] == "alive"
     assert whole_output.cells[-1] == ["orders", "0", "1", "0", "1", "1", "1", "60", "1", "yes"]
@@ -155,7 +155,7 @@ def test_what_lives_is_counted_and_shown_with_all(
 def test_what_can_not_be_judged_has_a_status_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output = Printed(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
+    output = CommandOutput(capsys, str(directory(tmp_path / "b")), "--as-of", AS_OF)
     assert output.status == INCOMPLETE_STATUS
     assert "Not everything can be judged: the directories hold no partition of" in output.err
 
@@ -181,7 +181,7 @@ def test_a_log_whose_end_is_lost_with_all_that_was_open_is_no_success(
             os.truncate(segment, position)
         broker.coordinator(move("Empty"))
         paths.append(str(broker.stop()))
-    output = Printed(capsys, *paths, "--as-of", AS_OF, *read_all)
+    output = CommandOutput(capsys, *paths, "--as-of", AS_OF, *read_all)
     is_named = "/orders-0: the log ends at offset 3, below its high watermark 4" in output.err
     # The other replica has the log to its end, and is the one that counts.
     assert (output.status, is_named) == (
@@ -195,7 +195,7 @@ def test_problems_are_told_and_have_that_status_too(
     log_dir = directory(tmp_path / "b", "Ongoing")
     checkpoint = log_dir / "replication-offset-checkpoint"
     checkpoint.write_text("nonsense\n")
-    output = Printed(capsys, str(log_dir), "--as-of", AS_OF)
+    output = CommandOutput(capsys, str(log_dir), "--as-of", AS_OF)
     assert output.status == INCOMPLETE_STATUS
     assert f"{checkpoint}: 1 lines, without version and count\n" in output.err
 
@@ -203,7 +203,7 @@ def test_problems_are_told_and_have_that_status_too(
 def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
     when = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
-    output = Printed(capsys, str(log_dir), "--json", *when)
+    output = CommandOutput(capsys, str(log_dir), "--json", *when)
     report = json.loads(output.out)
     jsonschema.validate(report, json_schema())
     assert (report["as_of_ms"], report["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)
@@ -214,7 +214,9 @@ def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    output = Printed(capsys, str(log_dir), "--as-of", AS_OF, "--read-all", "--topic", "orders")
+    output = CommandOutput(
+        capsys, str(log_dir), "--as-of", AS_OF, "--read-all", "--topic", "orders"
+    )
     assert output.status == HANGING_STATUS
     assert output.err.startswith("replicas: 1, scanned: 1; ")
 
@@ -235,7 +237,7 @@ def test_everything_is_read_where_snapshots_are_not_to_be_trusted(
 def test_a_misuse_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    output = Printed(capsys, str(tmp_path / "none"), *arguments)
+    output = CommandOutput(capsys, str(tmp_path / "none"), *arguments)
     assert output.status == 2
     assert complaint in output.err
 
@@ -246,7 +248,7 @@ def test_a_file_that_can_not_be_read_is_named(
     log_dir = directory(tmp_path / "b", "Empty")
     (log_dir / "orders-0" / "00000000000000000000.log").unlink()
     (log_dir / "orders-0" / "00000000000000000000.log").mkdir()
-    output = Printed(capsys, str(log_dir), "--read-all")
+    output = CommandOutput(capsys, str(log_dir), "--read-all")
     assert output.status == 4
     assert "a folder, not a file; passed by" in output.err
 
@@ -257,7 +259,7 @@ def test_spark_that_is_missing_is_told(
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     log_dir = directory(tmp_path / "b", "Empty")
-    output = Printed(capsys, str(log_dir), "--read-all", "--master", "local[1]")
+    output = CommandOutput(capsys, str(log_dir), "--read-all", "--master", "local[1]")
     assert output.status == 2
     assert "Apache Spark needs Java 17" in output.err
     assert "starting Spark" in output.err

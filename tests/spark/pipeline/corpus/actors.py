@@ -12,8 +12,8 @@ from tests.spark.pipeline.corpus.truth import (
     OpenTxnStatus,
     Place,
     SentBatch,
+    SentRecord,
     Span,
-    Told,
 )
 from txnsim.errors import ErrorCode
 from txnsim.wire import compression
@@ -52,7 +52,7 @@ class Notebook:
     def append(
         self,
         partition: Place,
-        records: Sequence[Told],
+        records: Sequence[SentRecord],
         *,
         codec: str = "none",
         version: int = OLD_PRODUCE,
@@ -87,11 +87,11 @@ class Notebook:
         self.sent.append(sent_batch)
         return sent_batch
 
-    def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[Told, ...]:
+    def stamp_records(self, *values: str | None, key: str | None = None) -> tuple[SentRecord, ...]:
         """Records with these values, stamped now."""
         stamp = self.next_stamp()
         return tuple(
-            Told(
+            SentRecord(
                 timestamp_ms=stamp + index,
                 key=None if key is None else key.encode(),
                 value=None if value is None else value.encode(),
@@ -101,7 +101,7 @@ class Notebook:
 
 
 def batch_of(
-    records: Sequence[Told],
+    records: Sequence[SentRecord],
     *,
     codec: str = "none",
     producer_id: int = -1,
@@ -211,7 +211,7 @@ class Actor:
     def send_told(
         self,
         partition: Place,
-        records: Sequence[Told],
+        records: Sequence[SentRecord],
         *,
         codec: str = "none",
         unasked: bool = False,

@@ -17,8 +17,8 @@ from tests.spark.pipeline.corpus.truth import (
     FinishedTransaction,
     OpenTransaction,
     Place,
+    SentRecord,
     Span,
-    Told,
 )
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import iter_batches
@@ -139,15 +139,17 @@ def plain(book: Notebook) -> None:
     partition = Place("plain", 0)
     stamp = book.next_stamp()
     odd_records = (
-        Told(timestamp_ms=stamp, key=None, value=None),
-        Told(timestamp_ms=stamp + 5, key=b"", value=b""),
-        Told(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
-        Told(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
-        Told(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
+        SentRecord(timestamp_ms=stamp, key=None, value=None),
+        SentRecord(timestamp_ms=stamp + 5, key=b"", value=b""),
+        SentRecord(timestamp_ms=stamp - 3, key=b"\xff\x00", value=bytes(range(256))),
+        SentRecord(timestamp_ms=stamp, value=b"h", headers=(("a", b"1"), ("a", None), ("", b""))),
+        SentRecord(timestamp_ms=stamp, key="ключ".encode(), value="значение".encode()),
     )
     for codec in CODECS:
         book.append(partition, odd_records, codec=codec)
-    book.append(partition, (Told(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd")
+    book.append(
+        partition, (SentRecord(timestamp_ms=stamp, value=b"0123456789" * 20_000),), codec="zstd"
+    )
     book.append(Place("stamped", 0), book.stamp_records("a", "b"), codec="lz4")
     _idempotent(book, Place("plain", 1))
 
@@ -224,13 +226,13 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
     old_stamp_ms = book.stamp_ms - 2 * DAY_MS
     book.append(
         partition,
-        (Told(timestamp_ms=old_stamp_ms, value=b"old"),),
+        (SentRecord(timestamp_ms=old_stamp_ms, value=b"old"),),
         producer_id=producer_id,
         producer_epoch=epoch,
         base_sequence=0,
     )
     staying = Actor(book, "expired-open")
-    staying.send_told(partition, (Told(timestamp_ms=old_stamp_ms, value=b"old, but open"),))
+    staying.send_told(partition, (SentRecord(timestamp_ms=old_stamp_ms, value=b"old, but open"),))
     staying.leave_open("open", "its records are older than a producer is remembered")
     wait_for(
         lambda: [row.producer_id for row in active_producers(raw, partition)],
