@@ -102,13 +102,13 @@ def partitions_of_a_transaction(server: CurveServer, count: int) -> float:
         await _create_topics(await server.connect(), [(TOPIC, count)])
         producer = RawProducer(_connect, server.bootstrap, "tx-curve", "v2")
         await producer.open()
-        rounds = max(20, _RECORDS // count)
-        steps = [step for _ in range(rounds + 5) for step in producer.wide_transaction(count)]
+        round_count = max(20, _RECORDS // count)
+        steps = [step for _ in range(round_count + 5) for step in producer.wide_transaction(count)]
         await producer.run(steps[:10])
         cpu_ms_before = server.cpu_ms()
         await producer.run(steps[10:])
         producer.close()
-        return (server.cpu_ms() - cpu_ms_before) / rounds / count
+        return (server.cpu_ms() - cpu_ms_before) / round_count / count
 
     return asyncio.run(run())
 

@@ -78,12 +78,14 @@ def main() -> int:
                 if number:
                     samples[question, reader].append(seconds)
     spark.stop()
-    size = sum(path.stat().st_size for path in directory.rglob("*.log"))
-    sys.stdout.write(f"{size / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n")
+    size_bytes = sum(path.stat().st_size for path in directory.rglob("*.log"))
+    sys.stdout.write(
+        f"{size_bytes / 1e6:,.0f} MB, {options.records:,} records, {os.cpu_count()} cores\n"
+    )
     for (question, reader), seconds_list in samples.items():
         median = statistics.median(seconds_list)
         sys.stdout.write(
-            f"{question:12}  {reader:16}  {median:6.2f} s  {size / median / 1e6:,.0f} MB/s\n"
+            f"{question:12}  {reader:16}  {median:6.2f} s  {size_bytes / median / 1e6:,.0f} MB/s\n"
         )
     for question, different_answers in answers.items():
         if len(different_answers) > 1:

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ApacheKafka(transaction_version=2) as kafka:
         _fill_topic(kafka, options.records)
         directory = kafka.homes[0] / "data"
-        size = sum(
+        size_bytes = sum(
             segment_file.stat().st_size for segment_file in directory.glob(f"{TOPIC}-*/*.log")
         )
         jars = ",".join(map(str, connector_jars().glob("*.jar")))
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         tuple(map(operator.sub, _read_clocks(kafka), clocks_before))
                     )
         spark.stop()
-    print(f"{options.records:,} records, {size / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
+    print(f"{options.records:,} records, {size_bytes / 1e6:.0f} MB; load {os.getloadavg()[0]:.1f}")
     base_s, base_cpu_s, _ = _medians(samples[SPARK_SOURCE])
     for name, costs in samples.items():
         seconds, cpu_s, broker_cpu_s = _medians(costs)

@@ -200,8 +200,8 @@ class _Run:
         start_s = _time_work(partial(_dump_log, [tiny]))
         dump_s = _time_work(partial(_dump_log, paths[:count]))
         seconds = figures.without_start(dump_s, start_s)
-        size = sum(path.stat().st_size for path in paths[:count])
-        self._note(figures.DUMP_KEY, figures.rate(size, seconds))
+        size_bytes = sum(path.stat().st_size for path in paths[:count])
+        self._note(figures.DUMP_KEY, figures.rate(size_bytes, seconds))
 
     def _tables(self) -> None:
         for key, table, columns in (

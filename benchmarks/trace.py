@@ -112,13 +112,15 @@ def measure(
             flow=options.flow, producer_count=options.producers, warm_up_s=0.0, measured_s=seconds
         )
         state_after = server.record(level)
-        events = (state_after["next"] - state_before["next"]) / load.transactions
+        events_per_transaction = (state_after["next"] - state_before["next"]) / load.transactions
         return MeasuredWindow(
             per_second=load.per_second,
             p99_ms=load.p99_ms,
             cpu_ms=load.server_cpu_seconds / load.transactions * 1_000,
-            events=events,
-            written=events * line_bytes(server.trace()) if events else 0.0,
+            events=events_per_transaction,
+            written=events_per_transaction * line_bytes(server.trace())
+            if events_per_transaction
+            else 0.0,
         )
 
     run("off", 2.0)  # everything is met for the first time

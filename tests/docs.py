@@ -91,20 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     texts: dict[str, str | None] = {}
-    failed_pages = 0
+    failed_page_count = 0
     for name in options.page or PAGES:
         try:
             texts[name] = expected_text(name)
         except Exception as error:  # noqa: BLE001 - whatever a page fails with, none is written
             print(f"can't be made: {name}: {type(error).__name__}: {error}")
-            failed_pages += 1
+            failed_page_count += 1
     outdated = [name for name, text in texts.items() if text != current_text(name)]
-    if options.write and not failed_pages:
+    if options.write and not failed_page_count:
         for name in outdated:
             _write(name, texts[name])
     for name in outdated:
-        print(f"{'written' if options.write and not failed_pages else 'out of date'}: {name}")
-    return int(bool(failed_pages or (outdated and not options.write)))
+        print(f"{'written' if options.write and not failed_page_count else 'out of date'}: {name}")
+    return int(bool(failed_page_count or (outdated and not options.write)))
 
 
 def expected_text(page_name: str) -> str | None:

@@ -50,13 +50,13 @@ def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
         for lesson_name in AIMS
         for lesson_part in lessons()[lesson_name].parts
     )
-    goals = sum(
+    goal_count = sum(
         bool(lesson_part.goal)
         for lesson_name in AIMS
         for lesson_part in lessons()[lesson_name].parts
     )
     assert answers.count("<strong>Answer:</strong>") == question_count
-    assert answers.count("<strong>Solution:</strong>") == goals
+    assert answers.count("<strong>Solution:</strong>") == goal_count
 
 
 def test_each_picture_is_a_slide_that_can_be_edited() -> None:

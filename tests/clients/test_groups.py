@@ -123,8 +123,8 @@ def test_a_worker_takes_over_where_the_last_transaction_ended(server: Server, li
     with worker(pipeline, "worker") as first_worker:
         until("nothing to consume", lambda: first_worker.step() > 0)
         until("nothing more to consume", lambda: first_worker.step() > 0)
-    consumed_inputs = sum(pipeline.positions())
-    assert 0 < consumed_inputs < pipeline.inputs
+    consumed_input_count = sum(pipeline.positions())
+    assert 0 < consumed_input_count < pipeline.inputs
     with worker(pipeline, "worker") as second_worker:
         until("inputs are left", lambda: not second_worker.step() and pipeline.is_done())
     pipeline.expect_each_input_once()

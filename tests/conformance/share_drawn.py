@@ -214,18 +214,18 @@ class DrawnShares:
 
     def _beat_until_settled(self) -> None:
         """Heartbeats until the share partitions are initialised and nothing changes."""
-        equal_rounds = 0
+        equal_round_count = 0
         for _ in range(60):
             epochs_before = [sharer.member_epoch for sharer in self._sharers]
             for sharer in self._sharers:
                 if sharer.member_epoch:
                     self._heartbeat(sharer, quiet=True)
-            equal_rounds = (
-                equal_rounds + 1
+            equal_round_count = (
+                equal_round_count + 1
                 if epochs_before == [sharer.member_epoch for sharer in self._sharers]
                 else 0
             )
-            if equal_rounds == 4:
+            if equal_round_count == 4:
                 return
             time.sleep(self._p.pause_s / 2)
 

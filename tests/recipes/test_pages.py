@@ -33,10 +33,10 @@ def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
     text = current_text(page)
-    programs = len(
+    program_count = len(
         re.findall(r"^```(?:java|js|json|properties|python|xml|yaml)$", text, re.MULTILINE)
     )
-    assert programs == len(shown_files(page))
+    assert program_count == len(shown_files(page))
 
 
 def test_every_recipe_has_a_page_and_shows_its_programs() -> None:

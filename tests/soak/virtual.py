@@ -270,7 +270,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of a single seed")
     options = parser.parse_args(argv)
     first_seed, _, last_seed = options.seeds.partition("-")
-    failed_seeds = 0
+    failed_seed_count = 0
     for seed in range(int(first_seed), int(last_seed or first_seed) + 1):
         begun_s = time.monotonic()
         soak = play_seed(
@@ -280,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             trace=options.trace,
         )
         wrong_transactions = (*soak.open, *soak.astray)
-        failed_seeds += bool(wrong_transactions)
+        failed_seed_count += bool(wrong_transactions)
         outcome_counts = ", ".join(
             f"{count:,} {outcome}" for outcome, count in sorted(soak.ended.items())
         )
@@ -293,8 +293,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in (*soak.last_acts, *wrong_transactions) if wrong_transactions else ():
             print(f"    {line[:400]}", flush=True)
     seeds = seed - int(first_seed) + 1
-    print(f"{failed_seeds} of {seeds} seeds ended with an open transaction or an uneven group")
-    return 1 if failed_seeds else 0
+    print(f"{failed_seed_count} of {seeds} seeds ended with an open transaction or an uneven group")
+    return 1 if failed_seed_count else 0
 
 
 if __name__ == "__main__":

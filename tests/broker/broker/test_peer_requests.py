@@ -128,12 +128,12 @@ async def test_markers_are_written_by_leaders_and_answered_per_partition(
 async def turns_during(work: Coroutine[Any, Any, object]) -> int:
     """Turns of the loop that come between the steps of some work."""
     task = asyncio.get_running_loop().create_task(work)
-    turns = 0
+    turn_count = 0
     while not task.done():
         await asyncio.sleep(0)
-        turns += 1
+        turn_count += 1
     await task
-    return turns
+    return turn_count
 
 
 MANY = [TopicPartition("orders", partition) for partition in range(100, 20_000)]

@@ -414,13 +414,13 @@ HEAVY = 100_000
 @pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: LeaderBench) -> None:
     production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
-    turns = 0
+    turn_count = 0
     while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-        turns += 1
+        turn_count += 1
     assert (await production)[P0].base_offset == 0
-    assert turns > 3
+    assert turn_count > 3
 
 
 @pytest.mark.slow

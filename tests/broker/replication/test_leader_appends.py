@@ -437,8 +437,8 @@ def test_without_an_answer_it_is_asked_again_with_growing_pauses() -> None:
     bench = lagging()
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=60)
-    tries = len(isr_commands(bench))
-    assert 10 < tries < 40
+    try_count = len(isr_commands(bench))
+    assert 10 < try_count < 40
     assert bench.leader.log.high_watermark == 0, "until it is granted the larger ISR counts"
     bench.cut.discard(CONTROLLER_ID)
     bench.settle(seconds=2)
@@ -450,9 +450,9 @@ def test_who_has_stopped_asks_nothing() -> None:
     bench.cut.add(CONTROLLER_ID)
     bench.settle(seconds=46)
     bench.leader.isr_changes.stop()
-    tries = len(isr_commands(bench))
+    try_count = len(isr_commands(bench))
     bench.settle(seconds=60)
-    assert len(isr_commands(bench)) <= tries + 1
+    assert len(isr_commands(bench)) <= try_count + 1
 
 
 def test_an_answer_for_a_partition_that_is_led_no_more_is_nothing() -> None:

@@ -182,11 +182,11 @@ async def test_a_round_leaves_the_loop_to_others(
     bench.put(log, *"abcdefgh")
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
-    turns = 0
+    turn_count = 0
     while log.local.cleaned_until is None:
         await asyncio.sleep(0)
-        turns += 1
-    assert turns > 14
+        turn_count += 1
+    assert turn_count > 14
 
 
 @pytest.mark.usefixtures("all_levels")

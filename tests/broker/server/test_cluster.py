@@ -601,15 +601,15 @@ async def test_links_and_clock_are_right_again(cluster: VirtualCluster) -> None:
 
 
 async def test_what_was_let_go_has_its_turns() -> None:
-    turns = 0
+    turn_count = 0
 
     async def deep(depth: int) -> None:
-        nonlocal turns
+        nonlocal turn_count
         for _ in range(depth):
             await asyncio.sleep(0)
-            turns += 1
+            turn_count += 1
 
     task = asyncio.get_running_loop().create_task(deep(TURNS_TO_END - 2))
     await await_released_tasks()
     assert task.done()
-    assert turns == TURNS_TO_END - 2
+    assert turn_count == TURNS_TO_END - 2

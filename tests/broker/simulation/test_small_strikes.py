@@ -192,10 +192,10 @@ async def _abort(broker: BrokerUnderStrikes, number: int) -> None:
 async def _complete(broker: BrokerUnderStrikes, number: int) -> None:
     """Positions of a transaction, and the marker that ends it."""
     producer_id = 70_000 + number
-    partitions = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
+    partition_count = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
     marker_topic = {
         "name": CONSUMER_OFFSETS_TOPIC,
-        "partition_indexes": [partition_for("g", partitions)],
+        "partition_indexes": [partition_for("g", partition_count)],
     }
     position = {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 0}]}
     commit = {

@@ -79,11 +79,12 @@ def play_first_lesson(page: Page, see_story: Callable[[], None]) -> int:
             see_story()
         press(page, "#lesson-next")
     page.wait_for_selector("#lesson-end")
-    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
-    assert f"{predictions} of your {predictions} predictions came true." in page.inner_text(
-        "#lesson-end"
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson_one.parts)
+    assert (
+        f"{prediction_count} of your {prediction_count} predictions came true."
+        in page.inner_text("#lesson-end")
     )
-    return predictions
+    return prediction_count
 
 
 def assert_story_can_be_played(server: TxnsimServer, page: Page, folder: Path) -> None:

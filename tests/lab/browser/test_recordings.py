@@ -294,10 +294,10 @@ def test_a_head_that_the_ring_has_dropped_is_named_and_the_rest_begins_with_a_sn
     with TxnsimServer(arguments=("--ui", "--http", "0", "--config", str(config))) as txnsim_server:
         page = new_page(txnsim_server.http)
         page.wait_for_selector(".link-state.live")
-        moves = 0
+        move_count = 0
         while not page.evaluate(MOVE):  # leaders that move fill the trace
-            moves += 3
-            assert moves < 3_000, "a ring of 40,000 bytes has dropped nothing"
+            move_count += 3
+            assert move_count < 3_000, "a ring of 40,000 bytes has dropped nothing"
         page.reload()
         page.wait_for_selector("#gap")
         assert "is no longer kept" in page.inner_text("#gap")

@@ -184,8 +184,8 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
 
     original_of = Recording.from_lines
     monkeypatch.setattr(Recording, "from_lines", read_and_count)
-    rounds = 40
-    for round_number in range(rounds):
+    round_count = 40
+    for round_number in range(round_count):
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
         newest = len(tracer) - 1
         for event_index in (newest - 70, newest):

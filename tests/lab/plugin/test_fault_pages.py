@@ -99,5 +99,5 @@ def test_every_example_passes(pytester: pytest.Pytester) -> None:
     for program_name, program in programs.items():
         (pytester.path / f"test_{program_name.replace('-', '_')}.py").write_text(program)
     result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
-    cases = sum(2 if "parametrize" in program else 1 for program in programs.values())
-    result.assert_outcomes(passed=cases)
+    case_count = sum(2 if "parametrize" in program else 1 for program in programs.values())
+    result.assert_outcomes(passed=case_count)

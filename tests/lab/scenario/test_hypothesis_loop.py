@@ -69,8 +69,8 @@ def open_files_and_threads() -> tuple[int, int]:
 
 def resident_kib() -> int:
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
+    page_count = int(Path("/proc/self/statm").read_text().split()[1])
+    return page_count * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 @pytest.mark.costly

@@ -321,7 +321,7 @@ def test_what_he_changes_is_his_own() -> None:
         *("name", "topic", "topic_name", "topic_names", "group_id", "groups_names"),
         *("transactional_id", "transactional_ids", "resource_name"),
     }
-    own_texts = 0
+    own_text_count = 0
     for plan in plans_of_curiosity():
         for question in questions(plan):
             if question["api"].startswith(LOOKS):
@@ -331,8 +331,8 @@ def test_what_he_changes_is_his_own() -> None:
                     topic_text in plan.world.topics or topic_text in ("__consumer_offsets",)
                 ):
                     raise AssertionError((plan.seed, question))
-                own_texts += topic_text in OWN
-    assert own_texts > 500
+                own_text_count += topic_text in OWN
+    assert own_text_count > 500
 
 
 @pytest.mark.parametrize(

@@ -105,14 +105,14 @@ def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> Non
 
 @pytest.mark.costly
 def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
-    aged_tracks = 0
+    aged_track_count = 0
     for plan in having("long-lived-ids"):
         for track in plan.tracks:
             aged = [act for act in track.acts if act.habit == "long-lived-ids"]
             if aged:
                 assert track.acts[0] is aged[0]
-                aged_tracks += 1
-    assert aged_tracks > 5
+                aged_track_count += 1
+    assert aged_track_count > 5
     plan = next(plan for plan in having("long-lived-ids") if acts_of_habit(plan, "long-lived-ids"))
     assert "NONE" in answers(play(plan), "long-lived-ids", plan)
 

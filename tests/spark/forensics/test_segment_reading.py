@@ -123,12 +123,12 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     state = state_of(replica, use_snapshots=False)
     shared = in_sections(state.unread, 100)
     assert len(shared) > 2 * len(state.unread)
-    rereads = sum(
+    reread_count = sum(
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
         for _, content in walk_segments(shared)
     )
     apart_contents = read_tasks(state, ([segment] for segment in reversed(shared)))
-    return read_tasks(state, [state.unread]), apart_contents, rereads
+    return read_tasks(state, [state.unread]), apart_contents, reread_count
 
 
 def in_many_segments(log_dir: Path, *, is_clean: bool) -> list[Path]:

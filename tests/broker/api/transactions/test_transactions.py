@@ -149,11 +149,11 @@ async def test_refusals_and_the_subject(api: Api) -> None:
 
 
 def values_of_init_producer_id(
-    transactional_id: str | None, *, timeout: int = 60_000, pid: int = -1, epoch: int = -1
+    transactional_id: str | None, *, timeout_ms: int = 60_000, pid: int = -1, epoch: int = -1
 ) -> dict[str, object]:
     return {
         "transactional_id": transactional_id,
-        "transaction_timeout": timeout,
+        "transaction_timeout": timeout_ms,
         "producer_id": pid,
         "producer_epoch": epoch,
     }

@@ -503,14 +503,14 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
-    rounds = 0
+    round_count = 0
 
     def find(request: ReceivedRequest) -> Any:
-        nonlocal rounds
-        rounds += 1
-        if rounds == 3:
+        nonlocal round_count
+        round_count += 1
+        if round_count == 3:
             raise_signal(SIGINT)
-        return (producers(29) if rounds == 1 else producers())(request)
+        return (producers(29) if round_count == 1 else producers())(request)
 
     broker.handlers[ClientApi.DESCRIBE_PRODUCERS] = find
     arguments = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
@@ -523,12 +523,12 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Captured) -> None:
-    rounds = 0
+    round_count = 0
 
     def find(request: ReceivedRequest) -> Any:
-        nonlocal rounds
-        rounds += 1
-        if rounds == 4:
+        nonlocal round_count
+        round_count += 1
+        if round_count == 4:
             raise_signal(SIGINT)
         return producers()(request)
 

@@ -282,7 +282,7 @@ def _rows(listing: Any) -> list[Any]:
 @pytest.mark.parametrize("repeat_count", [1, 2])
 async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(repeat_count: int) -> None:
     bench, own_identity = await bench_with_commit(ENDED)
-    records = len(bench.log[HOME])
+    record_count = len(bench.log[HOME])
     for _ in range(repeat_count):
         end_answer = await bench.end(own_identity)
         await bench.settle()
@@ -290,7 +290,7 @@ async def test_a_commit_of_nothing_is_ended_with_the_next_epoch(repeat_count: in
             producer_id=own_identity.producer_id,
             producer_epoch=ProducerEpoch(own_identity.producer_epoch + 1),
         ), "repeated with the old epoch, it is the same end"
-    assert len(bench.log[HOME]) - records == 2, "prepared and completed"
+    assert len(bench.log[HOME]) - record_count == 2, "prepared and completed"
     entry = bench.entry()
     assert (entry.state, entry.pending_state) == (TransactionState.COMPLETE_COMMIT, None)
     assert not bench.sent[1:], "there is no marker to send"

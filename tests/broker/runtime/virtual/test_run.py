@@ -113,11 +113,11 @@ def test_an_hour_takes_no_time() -> None:
 
 def test_an_hour_of_ticks_is_quick() -> None:
     async def main(env: VirtualEnvironment) -> int:
-        ticks = 0
+        tick_count = 0
         while env.clock.monotonic_us() < 3_600_000_000:
             await asyncio.sleep(0.5)
-            ticks += 1
-        return ticks
+            tick_count += 1
+        return tick_count
 
     started = time.monotonic()
     assert run_virtual(main, seed=1) == 7_200

@@ -188,13 +188,13 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
     monkeypatch.setattr("sys.stdin", io.StringIO(keys("L0")))
     assert main(["lesson", "L0", "--hand-in", "ada.json"]) == 0
     (tmp_path / "bob.json").write_text('{"lesson": "L0", "predictions": [true], "goals": 0}')
-    predictions = sum(bool(lesson_part.ask) for lesson_part in lesson("L0").parts)
+    prediction_count = sum(bool(lesson_part.ask) for lesson_part in lesson("L0").parts)
     capsys.readouterr()
     assert main(["lesson", "--handed-in", "bob.json", "ada.json", "--json"]) == 0
     ada, bob = sorted(json.loads(capsys.readouterr().out), key=lambda row: row["file"])
     assert (bob["right"], bob["predictions"], bob["goals"]) == ("1 of 1", "✓", "0")
-    assert ada["right"].endswith(f" of {predictions}")
-    assert (len(ada["predictions"]), ada["goals"]) == (predictions, "1")
+    assert ada["right"].endswith(f" of {prediction_count}")
+    assert (len(ada["predictions"]), ada["goals"]) == (prediction_count, "1")
     assert main(["lesson", "--handed-in", "ada.json"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == [
         "File", "Lesson", "Right", "Predictions", "Goals",
