@@ -134,11 +134,11 @@ def _time_search(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Sea
     reported_partitions = search()
     seconds = time.monotonic() - began_s
     if reported_partitions != crowd.hanging:
-        missed, invented = (
+        missed_ids, invented = (
             sorted(crowd.hanging - reported_partitions),
             sorted(reported_partitions - crowd.hanging),
         )
-        raise WrongAnswerError(f"not named: {missed}; named, and does not hang: {invented}")
+        raise WrongAnswerError(f"not named: {missed_ids}; named, and does not hang: {invented}")
     return SearchTime(seconds=round(seconds, 2), cpu_seconds=round(_children_cpu_s() - cpu_s, 2))
 
 
@@ -172,12 +172,14 @@ def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartit
 
 
 def _output(command: Sequence[str], *, statuses: Sequence[int]) -> str:
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )
-    if completed.returncode not in statuses:
-        raise WrongAnswerError(f"{' '.join(command)}: {completed.returncode}\n{completed.stderr}")
-    return completed.stdout
+    if finished_process.returncode not in statuses:
+        raise WrongAnswerError(
+            f"{' '.join(command)}: {finished_process.returncode}\n{finished_process.stderr}"
+        )
+    return finished_process.stdout
 
 
 def _text(result: SearchTimes) -> str:

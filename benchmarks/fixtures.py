@@ -94,8 +94,8 @@ def start_kafka(start_count: int) -> list[float]:
     load = build.go_program("load")
     times_ms = []
     for _ in range(start_count):
-        with started_server(server, load) as running:
-            times_ms.append(running.first_commit.connected_ms)
+        with started_server(server, load) as running_server:
+            times_ms.append(running_server.first_commit.connected_ms)
     return times_ms
 
 
@@ -103,8 +103,10 @@ def load_plugin() -> float:
     """Milliseconds that importing the plugin takes where pytest is imported already."""
     command = [sys.executable, "-c", _LOAD_PROGRAM]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
-    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(completed.stdout)
+    finished_process = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
+    return float(finished_process.stdout)
 
 
 def _print(rows: dict[str, Spread]) -> None:

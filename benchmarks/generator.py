@@ -132,7 +132,7 @@ def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeou
         LoadError: It failed, or did not end.
     """
     try:
-        completed = subprocess.run(
+        finished_process = subprocess.run(
             [str(binary), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -141,6 +141,6 @@ def run_load(binary: Path, arguments: list[str], result_type: type[T], *, timeou
         )
     except subprocess.TimeoutExpired as expired:
         raise LoadError(f"load {arguments[0]}: no end in {expired.timeout:.0f} s") from expired
-    if completed.returncode != 0:
-        raise LoadError(completed.stderr.decode(errors="replace").strip())
-    return msgspec.json.decode(completed.stdout, type=result_type)
+    if finished_process.returncode != 0:
+        raise LoadError(finished_process.stderr.decode(errors="replace").strip())
+    return msgspec.json.decode(finished_process.stdout, type=result_type)

@@ -239,9 +239,9 @@ def _measure_case(case: GrowthCase, round_count: int) -> SearchPoint:
             )
             report = msgspec.json.decode(search.stdout, type=_GrowthReport)
             if {*report.findings} != expected:
-                missed = sorted(expected - {*report.findings})
+                missed_ids = sorted(expected - {*report.findings})
                 invented = sorted({*report.findings} - expected)
-                raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
+                raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
             with_spark = report.source.with_spark
             seconds.append(search.seconds)
             cpu_s.append(search.cpu_s)

@@ -129,8 +129,8 @@ def trace() -> Iterator[str]:
         tx, partition, base = f"app-{pid}/{pid}:0", f"t-{tp}", ends[tp]
         entry = {"pid": pid, "epoch": 0, "partitions": [partition], "timeout_ms": 60000}
         yield line(12, "txn.complete", tx, entry | {"state": "Ongoing", "pending": None}, [])
-        opening = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
-        yield line(tp, "pid.open", tx, opening, [number - 1])
+        opening_data = {"tp": partition, "pid": pid, "epoch": 0, "first": base}
+        yield line(tp, "pid.open", tx, opening_data, [number - 1])
         batch = {"tp": partition, "base": base, "last": base, "pid": pid, "epoch": 0, "seq": 0}
         yield line(tp, "log.append", tx, batch | {"txn": True}, [number - 1])
         marker = {"tp": partition, "offset": base + 1, "pid": pid, "epoch": 0, "committed": True}

@@ -260,11 +260,11 @@ class _Run:
             for stray in self._small.strays
         }
         if {*transactions} != expected:
-            missed, invented = (
+            missed_ids, invented = (
                 sorted(expected - {*transactions}),
                 sorted({*transactions} - expected),
             )
-            raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
+            raise WrongAnswerError(f"not found: {missed_ids}; not there: {invented}")
 
 
 _WHOLE_BATCHES: Final = 90 * 10

@@ -61,9 +61,11 @@ class BlockingConnection:
     def answer(self) -> int:
         """Read one answer; its size."""
         size = int.from_bytes(self._read(4), "big")
-        remaining = size
-        while remaining:
-            remaining -= self.socket.recv_into(self.buffer, min(remaining, len(self.buffer)))
+        remaining_bytes = size
+        while remaining_bytes:
+            remaining_bytes -= self.socket.recv_into(
+                self.buffer, min(remaining_bytes, len(self.buffer))
+            )
         return size
 
     def _read(self, count: int) -> bytes:

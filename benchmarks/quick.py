@@ -162,7 +162,7 @@ def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigur
     for server in servers:
         server.prepare()
     _say(f"{load.title}: counting calls")
-    counted = count_over_tcp(load.brokers, load.flow)
+    counted_calls = count_over_tcp(load.brokers, load.flow)
     runs: dict[str, list[Transactions]] = {server.name: [] for server in servers}
     for round_number in range(round_count):
         first_index = round_number % len(servers)  # every round begins with another server
@@ -170,8 +170,10 @@ def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigur
             _say(f"{load.title}: round {round_number + 1} of {round_count}, {server.name}")
             runs[server.name].append(_run(server, program, load.flow))
     return LoadFigures(
-        calls=sum(counted.calls_by_function.values()),
-        retries=max(counted.retries, median(run.retries_per_transaction for run in runs[OURS])),
+        calls=sum(counted_calls.calls_by_function.values()),
+        retries=max(
+            counted_calls.retries, median(run.retries_per_transaction for run in runs[OURS])
+        ),
         cpu_ms={
             name: median(1000 * run.server_cpu_seconds / run.transactions for run in server_runs)
             for name, server_runs in runs.items()
@@ -184,8 +186,10 @@ def _measure(load: Load, round_count: int, other_tree: Path | None) -> LoadFigur
 
 
 def _run(server: Server, program: Path, flow: str) -> Transactions:
-    with started_server(server, program) as started:
-        generator = Generator(binary=program, bootstrap=started.bootstrap, server_pid=started.pid)
+    with started_server(server, program) as running_server:
+        generator = Generator(
+            binary=program, bootstrap=running_server.bootstrap, server_pid=running_server.pid
+        )
         return generator.transactions(
             flow=flow, producer_count=PRODUCERS, warm_up_s=WARM_UP_S, measured_s=MEASURED_S
         )

@@ -116,13 +116,13 @@ def write_log(log_dir: Path, codec: int, record_count: int, bytes_min: int) -> i
 
 def _read_in_process(checkout: Path, log_dir: Path, table: str, check: str) -> float:
     """CPU seconds of a read in a process of its own."""
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, __file__, "--read", str(log_dir), table, check],
         env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
         stdout=subprocess.PIPE,
         check=True,
     )
-    return float(completed.stdout)
+    return float(finished_process.stdout)
 
 
 def _time_reading(log_dir: str, table: str, check: str) -> float:

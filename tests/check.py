@@ -171,9 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--drawn", action="store_true", help="another order and other examples each time"
     )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="what is costly as well")
-    which.add_argument("--costly", action="store_true", help="what is costly alone")
+    choice_group = parser.add_mutually_exclusive_group()
+    choice_group.add_argument("--all", action="store_true", help="what is costly as well")
+    choice_group.add_argument("--costly", action="store_true", help="what is costly alone")
     parser.add_argument("--list", action="store_true", help="say what the steps are")
     parser.add_argument(
         "--only",
@@ -198,14 +198,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{step.name:<{_WIDTH}} {step.asks}{left_out}")
         return 0
     if options.only:
-        unknown = [
+        unknown_names = [
             step_name
             for step_name in options.only
             if not any(_matches(s, step_name) for s in steps)
         ]
-        if unknown:
+        if unknown_names:
             parser.error(
-                f"no step {', '.join(unknown)}; there are: {', '.join(s.name for s in steps)}"
+                f"no step {', '.join(unknown_names)}; there are: {', '.join(s.name for s in steps)}"
             )
         steps = [
             step for step in steps if any(_matches(step, step_name) for step_name in options.only)
@@ -379,9 +379,9 @@ class Progress:
         self.of: dict[str, str] = {}
         """Step that runs -> tests that it has run, of how many."""
 
-    def tell_until(self, running: Sequence[Future[Outcome]]) -> None:
+    def tell_until(self, running_steps: Sequence[Future[Outcome]]) -> None:
         began_s = time.monotonic()
-        while wait(running, timeout=PROGRESS_S).not_done:
+        while wait(running_steps, timeout=PROGRESS_S).not_done:
             text = ", ".join(" ".join(entry) for entry in list(self.of.items()))
             print(f"{time.monotonic() - began_s:6.0f} s: {text}", flush=True)
 
@@ -407,19 +407,19 @@ def _run(
             **variables,
             **step.variables,
         },
-    ) as running:
-        assert running.stdout is not None
+    ) as process:
+        assert process.stdout is not None
         texts[step.name] = ""
-        for printed_line in running.stdout:
+        for printed_line in process.stdout:
             lines.append(printed_line)
             if match := PROGRESS_RE.search(printed_line.rstrip()):
                 texts[step.name] = f"{match[1]} of {match[2]}"
-        _, wait_status, usage = os.wait4(running.pid, 0)
-        running.returncode = os.waitstatus_to_exitcode(wait_status)
+        _, wait_status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(wait_status)
     texts.pop(step.name)
     outcome = Outcome(
         step=step,
-        status=running.returncode,
+        status=process.returncode,
         output="".join(lines),
         seconds=time.monotonic() - began_s,
         cpu_seconds=usage.ru_utime + usage.ru_stime,
@@ -449,9 +449,9 @@ def _report(outcomes: list[Outcome]) -> int:
         ):
             print(f"=== {summaries[-1]} ===")
     minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
-    passed = len(outcomes) - len(failed_outcomes)
+    passed_count = len(outcomes) - len(failed_outcomes)
     print(
-        f"{passed} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
+        f"{passed_count} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
         + (
             f"; failed: {', '.join(outcome.step.name for outcome in failed_outcomes)}"
             if failed_outcomes

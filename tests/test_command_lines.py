@@ -228,12 +228,12 @@ def test_an_error_of_the_system_is_told_without_its_number() -> None:
 
 
 def test_errors_of_the_system_get_their_advice_in_one_place() -> None:
-    used = {
+    used_names = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "sim").glob("**/*.py")
         if "strerror" in path.read_text()
     }
-    assert used == {*STRERROR}
+    assert used_names == {*STRERROR}
 
 
 def test_a_file_that_is_not_there_is_named_with_what_to_do(
@@ -257,12 +257,12 @@ def test_a_file_that_is_not_there_is_named_with_what_to_do(
 
 def test_no_command_prints_an_error_of_the_system_with_its_number() -> None:
     """What ``str(OSError)`` gives begins with [Errno 2]; ``problem_of`` and ``strerror`` do not."""
-    raw = []
+    raw_paths = []
     handler = re.compile(r"except [^\n]*OSError[^\n]* as (\w+):\n((?:(?! +except)[^\n]*\n){1,4})")
     for path in sorted((ROOT / "sim").glob("**/*.py")):
         for name, body in handler.findall(path.read_text()):
             if str(path.relative_to(ROOT)) not in WORDS_OF_LIBRARIES and re.search(
                 rf"raise \w+\(f?\"[^\"]*\{{{name}\}}", body
             ):
-                raw.append(str(path.relative_to(ROOT)))
-    assert raw == []
+                raw_paths.append(str(path.relative_to(ROOT)))
+    assert raw_paths == []

@@ -96,7 +96,7 @@ def test_make_site_installs_what_it_imports_and_no_more() -> None:
         "sys.meta_path.insert(0, Absent())\n"
         "import tests.docs_site\n"
     )
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 0, completed.stderr
+    assert finished_process.returncode == 0, finished_process.stderr

@@ -105,10 +105,10 @@ def test_the_cells_run_to_the_end_and_the_teacher_reads_what_came_of_it(
 ) -> None:
     program = "\n\n".join(code(with_answers=with_answers))
     program = program.replace("name = None", 'name = "ada"')
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert completed.returncode == 0, completed.stderr
+    assert finished_process.returncode == 0, finished_process.stderr
     (read,) = table(tmp_path.glob("*-notebook.json"))
     assert (read["right"], read["predictions"], read["goals"]) == row
 

@@ -90,14 +90,14 @@ def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The parent of such a child has ended. CI once took the next test for a hang."""
-    used = {1: 1.0, 2: 90.0}
-    monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used))
+    used_s_by_process = {1: 1.0, 2: 90.0}
+    monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used_s_by_process))
     work = hang_watch.ProcessorUse()
     work.look()
-    del used[2]
+    del used_s_by_process[2]
     for _ in range(hang_watch.LOOKS):
         assert not work.stood_still(300.0)
-        used[1] += 1.0
+        used_s_by_process[1] += 1.0
         work.look()
     assert not work.stood_still(300.0)
     for _ in range(hang_watch.LOOKS):

@@ -147,7 +147,7 @@ def judge() -> Path:
     ids="-".join,
 )
 def test_prometheus_accepts_the_files(judge: Path, arguments: tuple[str, ...]) -> None:
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [str(judge), *arguments],
         cwd=FOLDER,
         stdout=subprocess.PIPE,
@@ -155,7 +155,7 @@ def test_prometheus_accepts_the_files(judge: Path, arguments: tuple[str, ...]) -
         text=True,
         check=False,
     )
-    assert completed.returncode == 0, completed.stdout
+    assert finished_process.returncode == 0, finished_process.stdout
 
 
 @pytest.mark.costly
@@ -174,7 +174,7 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
     old_names = {metric.old for metric in METRICS if metric.old is not None}
     lines = exposition(shown_lines).decode().splitlines(keepends=True)
     text = "".join(line for line in lines if not any(name in line for name in old_names))
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [str(judge), "check", "metrics"],
         input=text,
         stdout=subprocess.PIPE,
@@ -182,7 +182,7 @@ def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
         text=True,
         check=False,
     )
-    assert (completed.returncode, completed.stdout) == (0, "")
+    assert (finished_process.returncode, finished_process.stdout) == (0, "")
 
 
 # For a real Kafka

@@ -169,17 +169,17 @@ def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> lis
     home.mkdir(exist_ok=True)
     script = home / "script"
     script.write_bytes((PRELUDES[shell] + "\n".join(commands) + "\n").encode())
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [shell, str(script)],
         cwd=home,
         env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
         capture_output=True,
         check=True,
     )
-    assert not completed.stderr, completed.stderr[:500]
+    assert not finished_process.stderr, finished_process.stderr[:500]
     assert {path.name for path in home.iterdir()} == {"script"}, "a name ran a command"
-    received = completed.stdout.split(b"\0\0")[:-1]
-    return [words_bytes.decode().split("\0") for words_bytes in received]
+    received_words = finished_process.stdout.split(b"\0\0")[:-1]
+    return [words_bytes.decode().split("\0") for words_bytes in received_words]
 
 
 def arguments_received(
@@ -204,10 +204,10 @@ def check_names(names: Sequence[str], shell: str, home: Path) -> None:
     for kind, printed_command in COMMANDS.items():
         commands = [printed_command.make(name) for name in names]
         assert all(printable(command) == command for command in commands), kind
-        received = words_received(shell, commands, home)
-        assert len(received) == len(names), kind
-        parser = parser_of(received[0][1]) if received[0][0] == "txnsim" else None
-        for name, words_of in zip(names, received, strict=True):
+        received_words = words_received(shell, commands, home)
+        assert len(received_words) == len(names), kind
+        parser = parser_of(received_words[0][1]) if received_words[0][0] == "txnsim" else None
+        for name, words_of in zip(names, received_words, strict=True):
             fields = arguments_received(parser, words_of)
             for field in printed_command.fields:
                 assert fields[field] == name, (kind, field, name)

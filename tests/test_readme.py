@@ -242,14 +242,16 @@ def test_the_programs_of_readme_and_first_client_commit_and_read() -> None:
         for program in programs:
             text = program.text.replace("127.0.0.1:9092", server.bootstrap)
             assert text != program.text, f"{program.page}:{program.line}: another address"
-            ran = subprocess.run(
+            finished_process = subprocess.run(
                 [sys.executable, "-c", text],
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            assert ran.returncode == 0, f"{program.page}:{program.line}: {ran.stderr}"
-            outputs.append(ran.stdout.strip())
+            assert finished_process.returncode == 0, (
+                f"{program.page}:{program.line}: {finished_process.stderr}"
+            )
+            outputs.append(finished_process.stdout.strip())
     assert outputs == ["committed", "committed", "b'one order'", "committed", "committed"]
 
 
@@ -311,11 +313,13 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
         f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in page_text
     )
     assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in page_text
-    passed, differ = (int(cell) for cell in rows["kfake"][3:5])
+    passed_count, differ = (int(cell) for cell in rows["kfake"][3:5])
     own_count, own_differences = (int(cell) for cell in rows["txnsim"][3:5])
     assert own_differences == 0
     assert f"txnsim answers all {own_count} of" in page_text
-    assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in page_text
+    assert (
+        f"{passed_count + differ} cases apply to kfake; it answers {passed_count} so." in page_text
+    )
 
 
 def test_a_reader_with_an_error_is_sent_to_explain() -> None:

@@ -347,10 +347,10 @@ def test_public_functions_say_what_they_raise() -> None:
         for function in functions(file_name):
             if function.name.startswith("_"):
                 continue
-            raised = _raised_for_callers(function)
+            raised_errors = _raised_for_callers(function)
             silent_functions += [
                 f"{file_name}:{function.lineno} {function.name}: {error}"
-                for error in sorted(raised - set(_section(function, "Raises")))
+                for error in sorted(raised_errors - set(_section(function, "Raises")))
             ]
     assert_none(silent_functions, "add a Raises section")
 
@@ -385,7 +385,7 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
     tree_names = {
         node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
-    ours = tree_names - {"InvariantViolation", "Rejection"}
+    own_errors = tree_names - {"InvariantViolation", "Rejection"}
     names = set()
     inner = {
         id(node)
@@ -397,7 +397,7 @@ def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set
     for node in ast.walk(function):
         if isinstance(node, ast.Raise) and id(node) not in inner and node.exc is not None:
             callee = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-            if isinstance(callee, ast.Name) and callee.id in ours:
+            if isinstance(callee, ast.Name) and callee.id in own_errors:
                 names.add(callee.id)
     return names
 
@@ -469,14 +469,15 @@ def _in_test_folders() -> frozenset[str]:
     of a file: ``# ``name``: what it is``.
     """
     tests = set(_unit_tests())
-    imported: dict[str, set[str]] = {}
+    imports_by_folder: dict[str, set[str]] = {}
     for test in tests:
         tests = tests | _sections(test)
-        imported.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
+        imports_by_folder.setdefault(Path(test).parent.as_posix(), set()).update(_imports(test))
     return frozenset(
         module
         for file_name in python_files("sim")
-        if (module := module_of(file_name)) in imported.get(_folder_of_tests(file_name), ())
+        if (module := module_of(file_name))
+        in imports_by_folder.get(_folder_of_tests(file_name), ())
         or _unit_test_of(file_name) in tests
     )
 
@@ -909,7 +910,7 @@ def test_a_row_of_the_map_names_folders() -> None:
 def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports that are only for types count: who is named in a signature has to be understood."""
     modules = {module_of(file_name): file_name for file_name in python_files("sim")}
-    imported = {
+    imports_by_module = {
         module: sorted(
             {target for target in _imported_modules(module_name) if target in modules} - {module}
         )
@@ -917,9 +918,9 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     }
     circles = [
         f"{module} <-> {other_module}"
-        for module, targets in imported.items()
+        for module, targets in imports_by_module.items()
         for other_module in targets
-        if module < other_module and module in _reachable(other_module, imported)
+        if module < other_module and module in _reachable(other_module, imports_by_module)
     ]
     assert_none(circles, "move what both need to a module of its own")
 
@@ -943,10 +944,10 @@ def _module_names() -> frozenset[str]:
     return frozenset(module_of(file_name) for file_name in python_files("sim"))
 
 
-def _reachable(start: str, imported: dict[str, list[str]]) -> set[str]:
+def _reachable(start: str, imports_by_module: dict[str, list[str]]) -> set[str]:
     reached_modules, pending = set[str](), [start]
     while pending:
-        new_modules = set(imported[pending.pop()]) - reached_modules
+        new_modules = set(imports_by_module[pending.pop()]) - reached_modules
         reached_modules |= new_modules
         pending += new_modules
     return reached_modules

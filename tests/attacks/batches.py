@@ -123,7 +123,7 @@ def cleaned_topic(target: AttackTarget) -> int:
     for number in range(250_000):
         body = b"\0\0\0\x06" + number.to_bytes(3, "big") + b"\x02v\0"
         records += _varint(len(body)) + body
-    many = compress(ZSTD, bytes(records))
+    many_records = compress(ZSTD, bytes(records))
     settings = (
         ("cleanup.policy", "compact"),
         ("min.cleanable.dirty.ratio", "0"),
@@ -133,7 +133,7 @@ def cleaned_topic(target: AttackTarget) -> int:
     last_batch = _encode_batch(NONE, _wide_record(0, key=b"k"), 1, at_ms=3_000)
     sent_bytes = 0
     for data in (
-        *(_encode_batch(ZSTD, many, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
+        *(_encode_batch(ZSTD, many_records, 250_000, at_ms=at_ms) for at_ms in (1_000, 2_000)),
         last_batch,
     ):
         sent_bytes += _produce(target, data, expected=ErrorCode.none, configs=configs)
@@ -194,10 +194,13 @@ def _varint(number: int) -> bytes:
 
 
 def _encode_batch(codec: int, batch_data: bytes, count: int, *, at_ms: int = 1_000) -> bytes:
-    covered = (
+    covered_bytes = (
         struct.pack(">hiqqqhii", codec, count - 1, at_ms, at_ms, -1, -1, -1, count) + batch_data
     )
-    return struct.pack(">qiibI", 0, len(covered) + 9, -1, 2, crc32c.crc32c(covered)) + covered
+    return (
+        struct.pack(">qiibI", 0, len(covered_bytes) + 9, -1, 2, crc32c.crc32c(covered_bytes))
+        + covered_bytes
+    )
 
 
 def _create_topic(connection: Any, configs: Configs = ()) -> None:

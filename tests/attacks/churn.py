@@ -42,7 +42,7 @@ def connections(target: AttackTarget) -> int:
 
 def fetch_sessions(target: AttackTarget) -> int:
     """5,000 fetch sessions that are opened, and forgotten by their client."""
-    opening = request(
+    opening_request = request(
         *(FETCH, 11),
         replica_id=-1,
         max_wait=0,
@@ -54,8 +54,8 @@ def fetch_sessions(target: AttackTarget) -> int:
     )
     with target.socket() as connection:
         connection.settimeout(TIMEOUT_S)
-        exchange(connection, opening * SESSIONS, answer_count=SESSIONS)
-    return SESSIONS * len(opening)
+        exchange(connection, opening_request * SESSIONS, answer_count=SESSIONS)
+    return SESSIONS * len(opening_request)
 
 
 def share_sessions(target: AttackTarget) -> int:
@@ -107,8 +107,8 @@ def rules(target: AttackTarget) -> int:
 
 def waits(target: AttackTarget) -> int:
     """1,000 waits for strikes of a rule that never strikes."""
-    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    sent_bytes = _post(target, "/api/v1/faults", {**never, "action": {"do": "hold"}})
+    never_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    sent_bytes = _post(target, "/api/v1/faults", {**never_rule, "action": {"do": "hold"}})
     for _ in range(WAITS):
         sent_bytes += _ask(target, "GET", "/api/v1/faults/never/wait?timeout_ms=0", None)
     return sent_bytes

@@ -277,7 +277,7 @@ def _ask(
 
 def verdicts(target: AttackTarget) -> int:
     """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
-    places = [
+    record_events = [
         {
             "seen": kind,
             "at_ms": event_number,
@@ -307,7 +307,7 @@ def verdicts(target: AttackTarget) -> int:
             ("read", {"asked": 0, "next_offset": 2**40}),
         )
     ]
-    bodies = [json.dumps(history).encode() for history in (places, readers)]
+    bodies = [json.dumps(history).encode() for history in (record_events, readers)]
     return sum(_ask(target, "/api/v1/verdicts", body=body, expected=(200, 422)) for body in bodies)
 
 

@@ -102,7 +102,7 @@ def static_members(target: AttackTarget) -> int:
     rejoining = list(_heartbeats(200, lambda number: ["other"], static=True))
     with target.socket() as connection:
         exchange(connection, b"".join(frames), answer_count=2_000)
-        leaving = [
+        leave_frames = [
             request(
                 HEARTBEAT,
                 1,
@@ -119,7 +119,7 @@ def static_members(target: AttackTarget) -> int:
             )
             for member_number in range(200)
         ]
-        exchange(connection, b"".join(leaving), answer_count=200)
+        exchange(connection, b"".join(leave_frames), answer_count=200)
         exchange(connection, b"".join(rejoining), answer_count=200)
     return len(b"".join(frames)) + len(b"".join(rejoining))
 

@@ -233,7 +233,7 @@ def packed_traces(folder: Path) -> Iterator[ReaderEnd]:
 def histories(folder: Path) -> Iterator[ReaderEnd]:
     """Histories of nested values, of endless numbers, and of 20,000 writers of one item."""
     write = {"seen": "wrote", "at_ms": 0, "who": "p", "topic": "a", "partition": 0}
-    same = "".join(
+    same_history = "".join(
         json.dumps(
             {**write, "who": f"p{number}", "value": f"v{number}", "item": "v", "offset": number}
         )
@@ -248,7 +248,7 @@ def histories(folder: Path) -> Iterator[ReaderEnd]:
         "infinite": json.dumps({**write, "offset": 0, "value": "v"}).replace(
             '"at_ms": 0', '"at_ms": 1e400'
         ),
-        "same": same,
+        "same": same_history,
     }
     for name, text in texts.items():
         file = folder / f"{name}.jsonl"

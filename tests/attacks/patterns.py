@@ -92,10 +92,10 @@ def without_rights(target: AttackTarget) -> int:
     """List by the pattern as a user who may see none of the ids."""
     names = [f"{'a' * 240}{number}" for number in range(300)]
     sent_bytes = make_ids(target, names)
-    denied = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
-    denied |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
+    denied_acl = {"resource_type": 5, "resource_name": "*", "resource_pattern_type": 3}
+    denied_acl |= {"principal": "User:ANONYMOUS", "host": "*", "operation": 2, "permission_type": 2}
     with target.connect() as connection:
-        creation = connection.ask(30, 3, creations=[denied])
+        creation = connection.ask(30, 3, creations=[denied_acl])
         assert not creation.results[0].error_code, creation
         for pattern in (COSTLY, COSTLY_WITHIN):
             answer = connection.ask(LIST_TRANSACTIONS, 2, **_list_filters(pattern))

@@ -107,8 +107,10 @@ def endless_files(folder: Path) -> Iterator[ReaderEnd]:
 
 def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
     """A configuration of 300,000 unknown names, and one that names a file with a secret."""
-    many, nosy = folder / "many.properties", folder / "nosy.properties"
-    many.write_text("".join(f"some.name.{name_number}=x\n" for name_number in range(300_000)))
+    many_settings, nosy = folder / "many.properties", folder / "nosy.properties"
+    many_settings.write_text(
+        "".join(f"some.name.{name_number}=x\n" for name_number in range(300_000))
+    )
     secret = folder / "secret"
     secret.write_text("a-secret\n" * 100)
     kinds = "".join(f"ssl.{kind}.{{0}}\n" for kind in ("keystore", "truststore"))
@@ -118,7 +120,7 @@ def wrong_configuration(folder: Path) -> Iterator[ReaderEnd]:
         + kinds.format(f"location={secret}")
         + "authorizer.class.name=os.system\n"
     )
-    for file in (many, nosy):
+    for file in (many_settings, nosy):
         reader_end = run_reader("serve", "--port", "0", "--config", str(file))
         assert "a-secret" not in reader_end.output
         yield reader_end
@@ -200,13 +202,13 @@ def _play_before_proxy(
 ) -> Iterator[ReaderEnd]:
     with TxnsimServer(arguments=("--brokers", "1", "--topic", "orders:1")) as server:
         upstream = _Upstream(server.bootstrap, answers, claimed=claimed)
-        ready = folder / "ready.json"
+        ready_file = folder / "ready.json"
         options = ("--bootstrap-server", upstream.address, "--port", "0", "--http", "0")
-        process = start_reader("proxy", *options, "--ready-file", str(ready))
+        process = start_reader("proxy", *options, "--ready-file", str(ready_file))
         try:
-            while not ready.exists() and process.poll() is None:
+            while not ready_file.exists() and process.poll() is None:
                 time.sleep(0.05)
-            facts = msgspec.json.decode(ready.read_bytes())
+            facts = msgspec.json.decode(ready_file.read_bytes())
             delayed = {"id": "r", "point": "client.response", "api": "Metadata"}
             rule = {**delayed, "action": {"do": "delay", "delay_ms": 1}}
             httpx.post(f"{facts['http']}/api/v1/faults", json=rule).raise_for_status()
@@ -302,13 +304,13 @@ def _frame(connection: socket.socket) -> bytes:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        chunk = connection.recv(size - len(received))
+    received_bytes = bytearray()
+    while len(received_bytes) < size:
+        chunk = connection.recv(size - len(received_bytes))
         if not chunk:
             raise EOFError
-        received += chunk
-    return bytes(received)
+        received_bytes += chunk
+    return bytes(received_bytes)
 
 
 def _begin_transaction(target: AttackTarget, transactional_id: str) -> None:

@@ -44,9 +44,9 @@ def fetches(target: AttackTarget) -> int:
         topic_id = topic_id_of(connection)
         sent_bytes = with_states(connection, topic_id, range(PARTITIONS))
         target.reset_memory_peak()
-    opening = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
+    opening_fetches = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
     following_fetches = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
-    return sent_bytes + send_frames(target, [*opening, *following_fetches])
+    return sent_bytes + send_frames(target, [*opening_fetches, *following_fetches])
 
 
 def fetch_without_states(target: AttackTarget) -> int:
@@ -67,15 +67,17 @@ def fetch_unknown(target: AttackTarget) -> int:
 
 def acknowledge_many(target: AttackTarget) -> int:
     """ShareAcknowledge of a record of each of 5,000 partitions."""
-    chosen = range(ACKNOWLEDGED)
+    chosen_partitions = range(ACKNOWLEDGED)
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
-        sent_bytes = with_states(connection, topic_id, chosen)
-        sent_bytes += _with_records(target, chosen)
+        sent_bytes = with_states(connection, topic_id, chosen_partitions)
+        sent_bytes += _with_records(target, chosen_partitions)
         epoch = 0
         acquired = 0
         while acquired < ACKNOWLEDGED:
-            values = _fetch_values(topic_id, "g", "m", epoch, chosen if not epoch else ())
+            values = _fetch_values(
+                topic_id, "g", "m", epoch, chosen_partitions if not epoch else ()
+            )
             answer = connection.ask(_SHARE_FETCH, 2, **values)
             acquired += sum(
                 len(partition.acquired_records)
@@ -89,7 +91,7 @@ def acknowledge_many(target: AttackTarget) -> int:
                 "partition_index": partition_index,
                 "acknowledgement_batches": [_acknowledgement(0, 0)],
             }
-            for partition_index in chosen
+            for partition_index in chosen_partitions
         ]
         values = {
             **_member("g", "m", epoch),
@@ -146,23 +148,25 @@ def sessions(target: AttackTarget) -> int:
 
 def parked_members(target: AttackTarget) -> int:
     """500 members of as many groups wait for the next record of the same 20 partitions."""
-    chosen = range(20)
+    chosen_partitions = range(20)
     sent_bytes = 0
     with target.connect() as connection, contextlib.ExitStack() as open_ones:
         topic_id = topic_id_of(connection)
         for group_number in range(PARKED):
-            sent_bytes += with_states(connection, topic_id, chosen, group=f"g{group_number}")
+            sent_bytes += with_states(
+                connection, topic_id, chosen_partitions, group=f"g{group_number}"
+            )
         target.reset_memory_peak()
         sockets = []
         for group_number in range(PARKED):
             member_socket = open_ones.enter_context(target.socket())
             member_socket.settimeout(60.0)
-            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen, max_wait=20_000)
+            frame = _fetch(topic_id, f"g{group_number}", "m", 0, chosen_partitions, max_wait=20_000)
             member_socket.sendall(frame)
             sent_bytes += len(frame)
             sockets.append(member_socket)
         time.sleep(2.0)
-        sent_bytes += _with_records(target, chosen)
+        sent_bytes += _with_records(target, chosen_partitions)
         for member_socket in sockets:
             read_answers(member_socket, 1)
     return sent_bytes
@@ -242,9 +246,9 @@ def _with_records(
 
 
 def in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
-    chosen = list(numbers)
-    for start in range(0, len(chosen), size):
-        yield chosen[start : start + size]
+    number_list = list(numbers)
+    for start in range(0, len(number_list), size):
+        yield number_list[start : start + size]
 
 
 def _member(group: str, member: str, epoch: int) -> dict[str, Any]:

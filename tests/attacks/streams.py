@@ -62,7 +62,7 @@ def tasks(target: AttackTarget) -> int:
 
 def owned_tasks(target: AttackTarget) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
+    sent_bytes = send_frames(target, [_join("m", [_subtopology("0", [WIDE])])])
     all_partitions = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": partition_number, "offset": partition_number}
@@ -74,7 +74,7 @@ def owned_tasks(target: AttackTarget) -> int:
         "warmup_tasks": [],
     }
     frame = _heartbeat("m", 2, **task_fields, task_offsets=offsets, task_end_offsets=offsets)
-    return joined + send_frames(target, [frame] * 20)
+    return sent_bytes + send_frames(target, [frame] * 20)
 
 
 def members(target: AttackTarget) -> int:

@@ -32,8 +32,8 @@ DATA_BYTES_MAX: Final = 4 << 30
 class Ticker:
     """Ticks on the running loop and notes the gaps."""
 
-    def __init__(self, shared: mmap.mmap) -> None:
-        self._shared = shared
+    def __init__(self, shared_memory: mmap.mmap) -> None:
+        self._shared = shared_memory
         self._round = 0
         self._longest_ns = self._busiest_ns = 0
         self._last_ns = time.monotonic_ns()
@@ -112,11 +112,11 @@ def main(ticks: str, arguments: list[str]) -> int:
     program = importlib.import_module(f"{package}.cli.main")
     load(package)
     with Path(ticks).open("r+b") as file:
-        shared = mmap.mmap(file.fileno(), TICKS.size)
+        shared_memory = mmap.mmap(file.fileno(), TICKS.size)
     run = real_world.run
 
     async def ticking(main: Coroutine[Any, Any, Any]) -> Any:
-        Ticker(shared)
+        Ticker(shared_memory)
         return await main
 
     vars(real_world)["run"] = lambda main: run(ticking(main))

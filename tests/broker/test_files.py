@@ -373,10 +373,10 @@ def test_an_element_of_a_list_is_told_by_its_id_too() -> None:
 
 
 def test_a_long_list_is_left_out_where_something_near_is_named() -> None:
-    many = msgspec.defstruct(
+    wide_struct = msgspec.defstruct(
         "Many", [(f"field_{index}", int, 0) for index in range(50)], forbid_unknown_fields=True
     )
-    assert said({"field_x": 1}, many)[0].endswith("?")
+    assert said({"field_x": 1}, wide_struct)[0].endswith("?")
 
 
 @pytest.mark.parametrize("tag", [{}, [1], 5, None, "x" * 100_000])

@@ -30,16 +30,16 @@ def words_received(shell: str, commands: Sequence[ShellText], home: Path) -> lis
     program.chmod(0o755)
     script = home / "script"
     script.write_bytes("\n".join(commands).encode() + b"\n")
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [shell, str(script)],
         cwd=home,
         env={"PATH": f"{home}:/usr/bin:/bin"},
         capture_output=True,
         check=True,
     )
-    assert not completed.stderr
+    assert not finished_process.stderr
     assert {path.name for path in home.iterdir()} == {PROGRAM, "script"}, "a name ran a command"
-    commands_received = completed.stdout.split(b"\0\0")[:-1]
+    commands_received = finished_process.stdout.split(b"\0\0")[:-1]
     return [received.decode().split("\0") for received in commands_received]
 
 

@@ -36,8 +36,8 @@ def pytest(
 
 def checks(name: str, *arguments: str, deadline: Deadline, python: str = PYTHON) -> PartOutcome:
     """Run a module of tests that prints a line per check and counts them."""
-    finished = run([python, "-m", *arguments], deadline=deadline)
-    return judge_checks(name, finished.code, finished.output)
+    program_result = run([python, "-m", *arguments], deadline=deadline)
+    return judge_checks(name, program_result.code, program_result.output)
 
 
 def matrix(target_label: str, *options: str, deadline: Deadline) -> PartOutcome:
@@ -66,7 +66,7 @@ def install_debian(*packages: str, deadline: Deadline) -> PartOutcome:
     return PartOutcome(0, 0)
 
 
-def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
+def in_a_browser(marks: str, deadline: Deadline) -> PartOutcome:
     """Tests with these markers in Debian's Chromium, which is installed where it is missing."""
     missing = PartOutcome(0, 0)
     if shutil.which("chromium") is None:
@@ -74,6 +74,6 @@ def in_a_browser(chosen: str, deadline: Deadline) -> PartOutcome:
     missing += install_group("browser", deadline)
     if missing.failed:
         return missing
-    arguments = ("-n", "2", "-m", chosen, "tests/lab/browser")
+    arguments = ("-n", "2", "-m", marks, "tests/lab/browser")
     needed = {"TXNSIM_NEEDS_BROWSER": "1"}
     return pytest("page", *arguments, deadline=deadline, environment=needed)

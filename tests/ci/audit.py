@@ -255,9 +255,11 @@ def _last_line(text: str) -> str:
 def main() -> int:
     declared_requirements = requirements()
     distributions = installed_distributions(declared_requirements)
-    loose = unbounded_requirements(declared_requirements)
-    lines = [AuditLine(AuditResult.FAIL, f"{text}: no version is too old") for text in loose]
-    if not loose:
+    loose_requirements = unbounded_requirements(declared_requirements)
+    lines = [
+        AuditLine(AuditResult.FAIL, f"{text}: no version is too old") for text in loose_requirements
+    ]
+    if not loose_requirements:
         lines.append(
             AuditLine(
                 AuditResult.PASS, f"{len(declared_requirements)} requirements are pinned or bounded"

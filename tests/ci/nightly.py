@@ -91,9 +91,9 @@ def other_levels_and_seeds(deadline: Deadline) -> PartOutcome:
     """
     folders = ("broker", "conformance", "lab", "spark")
     plays = (*(f"tests/{folder}" for folder in folders), "-m", "thorough")
-    chosen = [option for seed in SEEDS for option in ("--seed", str(seed))]
-    judged = "tests/lab/check/test_judged_chaos.py"
-    clusters = ("tests/broker/simulation", judged, "-m", "", "-k", "seed", *chosen)
+    chosen_options = [option for seed in SEEDS for option in ("--seed", str(seed))]
+    judged_tests = "tests/lab/check/test_judged_chaos.py"
+    clusters = ("tests/broker/simulation", judged_tests, "-m", "", "-k", "seed", *chosen_options)
     return _run_drawn("other levels and another seed", *plays, deadline=deadline) + _run_drawn(
         "further seeds", *clusters, deadline=deadline
     )
@@ -108,8 +108,8 @@ def lessons_and_site(deadline: Deadline) -> PartOutcome:
         if missing.failed:
             return missing
     verdict = in_a_browser("browser and nightly", deadline) + install_group("notebook", deadline)
-    chosen = ("tests/test_handouts.py", "-m", "nightly")
-    return verdict + _run_drawn("notebook for a class", *chosen, deadline=deadline)
+    chosen_options = ("tests/test_handouts.py", "-m", "nightly")
+    return verdict + _run_drawn("notebook for a class", *chosen_options, deadline=deadline)
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:
@@ -122,13 +122,13 @@ def toolchains(deadline: Deadline) -> PartOutcome:
 
 def txnsim_at(transaction_version: int) -> Ask:
     """Every client and Kafka's tool against the simulator; at ``AS_BELOW`` the stock ones."""
-    which = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
+    client_options = ("--client", *STOCK_CLIENTS) if transaction_version == AS_BELOW else ()
 
     def ask(deadline: Deadline) -> PartOutcome:
         target_label = f"txnsim, transaction.version {transaction_version}"
         # One lane: the parts of CI are side by side already.
-        chosen = ("--level", str(transaction_version), "--lanes", "1", *which)
-        verdict = matrix(target_label, *chosen, deadline=deadline)
+        chosen_options = ("--level", str(transaction_version), "--lanes", "1", *client_options)
+        verdict = matrix(target_label, *chosen_options, deadline=deadline)
         verdict += _tests_real(
             target_label, "txnsim", "--level", str(transaction_version), deadline=deadline
         )
@@ -285,11 +285,11 @@ def spark_and_kafka(deadline: Deadline) -> PartOutcome:
         return missing
     corpus = [PYTHON, "-m", "tests.spark.pipeline.corpus.make"]
     # What takes Spark minutes, such as a job per damaged directory, is asked for by `-m slow`.
-    chosen = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
+    chosen_options = ("tests/spark/pipeline", "-m", "spark and (real or nightly) and not slow")
     with ThreadPoolExecutor(1) as executor:
         # Its brokers mostly wait, so other tests run meanwhile; those that read it come last.
         making = executor.submit(run, corpus, deadline=deadline)
-        verdict = _run_drawn("Spark and Kafka", *chosen, deadline=deadline)
+        verdict = _run_drawn("Spark and Kafka", *chosen_options, deadline=deadline)
         corpus_outcome = judge_step("Spark and Kafka: the corpus", making.result())
     return verdict + corpus_outcome if corpus_outcome.failed else verdict
 
@@ -348,8 +348,8 @@ def stories_of_clients(deadline: Deadline) -> PartOutcome:
     run_one = [PYTHON, "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]
     verdict = PartOutcome(0, 0)
     for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
-        finished = run([*run_one, "--quiet", *options], deadline=deadline)
-        verdict += judge_step(f"scenario played by {name}", finished)
+        program_result = run([*run_one, "--quiet", *options], deadline=deadline)
+        verdict += judge_step(f"scenario played by {name}", program_result)
     leaderless = [PYTHON, "-m", "tests.real.leaderless", *LEADERLESS]
     return verdict + judge_step("commit without a leader", run(leaderless, deadline=deadline))
 
@@ -406,14 +406,16 @@ def mutants(deadline: Deadline) -> PartOutcome:
 
 def audit(deadline: Deadline) -> PartOutcome:
     """Licences, bounds and known vulnerabilities of what is installed."""
-    finished = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
+    program_result = run([PYTHON, "-m", "tests.ci.audit"], deadline=deadline)
     open_lines = "\n".join(
         printed_line
-        for printed_line in finished.output.splitlines()
+        for printed_line in program_result.output.splitlines()
         if printed_line.startswith("OPEN ")
     )
     # What could not be asked is told, also where all else is well.
-    return judge_checks("audit", finished.code, finished.output) + PartOutcome(0, 0, open_lines)
+    return judge_checks("audit", program_result.code, program_result.output) + PartOutcome(
+        0, 0, open_lines
+    )
 
 
 def soak(deadline: Deadline) -> PartOutcome:
@@ -445,5 +447,5 @@ def _tests_real(
     """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
     Kafka's own tool; the others are part of ``make test``.
     """
-    which = ("--target", target, "--release", release, *options)
-    return _run_real(f"tests/real, {target_label}", *REAL_TESTS, *which, deadline=deadline)
+    target_options = ("--target", target, "--release", release, *options)
+    return _run_real(f"tests/real, {target_label}", *REAL_TESTS, *target_options, deadline=deadline)

@@ -96,9 +96,9 @@ def ask_under_load(question: str, load: Load) -> dict[str, Any]:
     first_look = load.wait()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     begun_s = time.monotonic()
-    finished = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
+    program_result = run(QUESTIONS[question], deadline=Deadline(TOO_LATE_MINUTES))
     seconds = time.monotonic() - begun_s
-    is_ok = finished.code == 0 and seconds < MINUTES_MAX * 60
+    is_ok = program_result.code == 0 and seconds < MINUTES_MAX * 60
     run_record = {
         "question": question,
         "commit": commit(),
@@ -109,16 +109,16 @@ def ask_under_load(question: str, load: Load) -> dict[str, Any]:
         "ok": is_ok,
     }
     if not is_ok:
-        run_record["output"] = keep_output(question, started_at, finished)
+        run_record["output"] = keep_output(question, started_at, program_result)
     with (KEPT / "runs.jsonl").open("a") as file:
         file.write(f"{json.dumps(run_record)}\n")
     return run_record
 
 
-def keep_output(question: str, started_at: str, finished: ProgramResult) -> str:
+def keep_output(question: str, started_at: str, program_result: ProgramResult) -> str:
     """Write the output of a failed run to a file, and return its path."""
     file = KEPT / f"{question}-{started_at}.txt"
-    file.write_text(finished.output)
+    file.write_text(program_result.output)
     return str(file)
 
 

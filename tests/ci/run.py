@@ -52,11 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if plan is GATE:
         os.environ.update(CERTAIN)
     name_part = options.only or ""
-    passed = passed_parts(commit()) if options.missing else frozenset()
-    for name in sorted(passed & {part.name for part in plan.parts}):
+    passed_names = passed_parts(commit()) if options.missing else frozenset()
+    for name in sorted(passed_names & {part.name for part in plan.parts}):
         _say(f"ok    passed before at this commit: {name}")
     serial_parts, parallel_parts = (
-        [part for part in parts if name_part in part.name and part.name not in passed]
+        [part for part in parts if name_part in part.name and part.name not in passed_names]
         for parts in (plan.serial_parts, plan.parallel_parts)
     )
     if options.missing and not serial_parts and not parallel_parts:
@@ -76,32 +76,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _ask_together(parts: Sequence[Part], deadline: Deadline) -> list[PartOutcome]:
     waiting_parts = list(parts)
-    running: dict[Future[PartOutcome], Part] = {}
+    running_parts: dict[Future[PartOutcome], Part] = {}
     verdicts: list[PartOutcome] = []
     with ThreadPoolExecutor(PARTS_MAX) as lanes:
-        while waiting_parts or running:
-            while (part := next_part(waiting_parts, running.values())) is not None:
+        while waiting_parts or running_parts:
+            while (part := next_part(waiting_parts, running_parts.values())) is not None:
                 waiting_parts.remove(part)
-                running[lanes.submit(_ask, part, deadline)] = part
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                del running[future]
+                running_parts[lanes.submit(_ask, part, deadline)] = part
+            finished_futures, _ = wait(running_parts, return_when=FIRST_COMPLETED)
+            for future in finished_futures:
+                del running_parts[future]
                 verdicts.append(future.result())
     return verdicts
 
 
-def next_part(waiting_parts: Sequence[Part], running: Collection[Part]) -> Part | None:
+def next_part(waiting_parts: Sequence[Part], running_parts: Collection[Part]) -> Part | None:
     """The first part that can begin beside the running ones: its programs are built or have failed
     to build, and there are cores for it. If none runs, there always is one.
     """
-    if len(running) >= PARTS_MAX:
+    if len(running_parts) >= PARTS_MAX:
         return None
-    free_cores = CORES - sum(part.cores for part in running)
-    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running))
+    free_cores = CORES - sum(part.cores for part in running_parts)
+    makes_programs = any(part.makes_programs for part in (*waiting_parts, *running_parts))
     for part in waiting_parts:
         if part.needs_programs and makes_programs:
             continue
-        if part.cores <= free_cores or not running:
+        if part.cores <= free_cores or not running_parts:
             return part
     return None
 

@@ -82,10 +82,10 @@ def test_verdicts_add_up_with_their_reports() -> None:
 @pytest.mark.slow
 def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
     endless = "import signal, sys; print('here', flush=True); signal.pause()"
-    finished = run([sys.executable, "-c", endless], deadline=Deadline(0))
-    assert finished.code != 0
-    assert "here" in finished.output
-    assert "CI's time is over" in finished.output
+    program_result = run([sys.executable, "-c", endless], deadline=Deadline(0))
+    assert program_result.code != 0
+    assert "here" in program_result.output
+    assert "CI's time is over" in program_result.output
 
 
 @pytest.mark.slow

@@ -41,17 +41,19 @@ def play_plan(plan: CiPlan) -> tuple[float, list[tuple[Part, ...]]]:
     """The minutes of all parts if each takes its budget, and the sets of parts that ran
     together.
     """
-    waiting_parts, running = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
+    waiting_parts, running_parts = list(plan.parallel_parts), dict[str, tuple[float, Part]]()
     minutes, running_sets = 0.0, []
-    while waiting_parts or running:
+    while waiting_parts or running_parts:
         while (
-            part := next_part(waiting_parts, [running_part for _, running_part in running.values()])
+            part := next_part(
+                waiting_parts, [running_part for _, running_part in running_parts.values()]
+            )
         ) is not None:
             waiting_parts.remove(part)
-            running[part.name] = minutes + part.minutes, part
-        running_sets.append(tuple(part for _, part in running.values()))
-        minutes, first_name = min((ends, part.name) for ends, part in running.values())
-        del running[first_name]
+            running_parts[part.name] = minutes + part.minutes, part
+        running_sets.append(tuple(part for _, part in running_parts.values()))
+        minutes, first_name = min((ends, part.name) for ends, part in running_parts.values())
+        del running_parts[first_name]
     return minutes, running_sets
 
 

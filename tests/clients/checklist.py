@@ -189,14 +189,14 @@ class ProducerChecks(Checks):
         consumed_records = until_read(client, name, [record.value for record in records])
         assert [
             Record(
-                consumed.value,
-                key=consumed.key,
-                headers=consumed.headers,
-                timestamp_ms=consumed.timestamp_ms,
+                record_read.value,
+                key=record_read.key,
+                headers=record_read.headers,
+                timestamp_ms=record_read.timestamp_ms,
             )
-            for consumed in consumed_records
+            for record_read in consumed_records
         ] == records
-        assert [consumed.offset for consumed in consumed_records] == list(range(len(records)))
+        assert [record_read.offset for record_read in consumed_records] == list(range(len(records)))
 
     def test_an_open_transaction_holds_back_what_others_wrote_behind_it(self, lab: Lab) -> None:
         transactions.read_committed(lab)

@@ -83,17 +83,17 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int]
     config = tmp_path_factory.mktemp("clients") / "cluster.yaml"
     config.write_text(QUICK_GROUPS)
     arguments = ("--http", "0", "--config", str(config))
-    running: dict[int, tuple[TxnsimServer, Server]] = {}
+    running_servers: dict[int, tuple[TxnsimServer, Server]] = {}
 
     def server_at(transaction_version: int) -> Server:
-        if transaction_version not in running:
+        if transaction_version not in running_servers:
             process = TxnsimServer(transaction_version=transaction_version, arguments=arguments)
             process.start()
-            running[transaction_version] = (process, Server(process))
-        return running[transaction_version][1]
+            running_servers[transaction_version] = (process, Server(process))
+        return running_servers[transaction_version][1]
 
     yield server_at
-    for process, _server in running.values():
+    for process, _server in running_servers.values():
         process.stop()
 
 

@@ -70,18 +70,18 @@ def outcome(command: str, situation: str, transaction_version: int) -> Situation
 
 
 @pytest.mark.parametrize(
-    ("library", "bad_version", "mended", "situation", "transaction_version"), PAIRS
+    ("library", "bad_version", "mended_version", "situation", "transaction_version"), PAIRS
 )
 def test_the_bug_is_seen_and_its_mending_too(
     library: tuple[str, str],
     bad_version: str,
-    mended: str,
+    mended_version: str,
     situation: str,
     transaction_version: int,
 ) -> None:
     outcomes = [
         outcome(_command(*library, version), situation, transaction_version)
-        for version in (bad_version, mended)
+        for version in (bad_version, mended_version)
     ]
     assert outcomes == [SituationOutcome.MISSED, SituationOutcome.PASSED]
 

@@ -107,12 +107,12 @@ def _unfinished(sim: SimCluster) -> int:
     connection_count = sum(len(listener.connections) for listener in sim.listeners)
     tasks = sim.environment.tasks
     assert isinstance(tasks, LoopTasks)
-    unfinished = connection_count + len(tasks)
+    unfinished_count = connection_count + len(tasks)
     for broker in sim.brokers.values():
         snapshot = broker.coordinator.snapshot()
-        unfinished += snapshot.pending_markers + snapshot.completions_waiting
-        unfinished += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
-    return unfinished
+        unfinished_count += snapshot.pending_markers + snapshot.completions_waiting
+        unfinished_count += sum(entry.state in UNFINISHED for entry in broker.coordinator.entries())
+    return unfinished_count
 
 
 def _logs(sim: SimCluster) -> list[PartitionLog]:

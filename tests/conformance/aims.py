@@ -40,11 +40,11 @@ class Aim:
         producers = [
             producer for producer in self._stage.world.producers if producer.timeout_ms == LONG_MS
         ]
-        ready = [
+        ready_producers = [
             producer for producer in producers if producer.state == state and not producer.wedged
         ]
-        if ready:
-            return self._choices.pick(ready)
+        if ready_producers:
+            return self._choices.pick(ready_producers)
         free_producers = [
             producer
             for producer in producers
@@ -98,8 +98,8 @@ class Aim:
         if state in PREPARED:
             topic_partition = sorted(producer.added)[0]
             assert producer.current is not None
-            overtaken = Transaction(producer, producer.current, topic_partition)
-            self._stage.ask(self._stage.others(self._choices).overtake(overtaken))
+            overtaken_transaction = Transaction(producer, producer.current, topic_partition)
+            self._stage.ask(self._stage.others(self._choices).overtake(overtaken_transaction))
         protocol = "new" if self._stage.level and self._choices.rarely(2) else "old"
         end = "commit" if state.endswith("Commit") else "abort"
         self._stage.ask(drawing.right_end(producer, f"{protocol}, {end}"))

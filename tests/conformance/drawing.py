@@ -281,10 +281,10 @@ class Drawer:
         """Records of nobody."""
         batch = Batch(values=("n",))
         version = self._choices.between(3, 13)
-        unanswered = self._choices.rarely(25)
+        is_unanswered = self._choices.rarely(25)
         topic_partition = self._choices.pick(self._world.places)
         return self._produce(
-            version, "no producer", {topic_partition: batch}, unanswered=unanswered
+            version, "no producer", {topic_partition: batch}, is_unanswered=is_unanswered
         )
 
     def idempotent_produce(self, producer: Producer) -> Operation:
@@ -305,16 +305,16 @@ class Drawer:
     def _sequence(
         self, producer: Producer, identity: Identity, topic_partition: Place
     ) -> tuple[str, int]:
-        right = producer.next_sequence(identity, topic_partition)
+        right_sequence = producer.next_sequence(identity, topic_partition)
         sequence_kind = self._choices.some((RIGHT, 84), ("repeated", 8), ("gap", 5), ("zero", 3))
         match sequence_kind:
-            case "repeated" if right:
-                return sequence_kind, max(0, right - self._choices.between(1, 3))
+            case "repeated" if right_sequence:
+                return sequence_kind, max(0, right_sequence - self._choices.between(1, 3))
             case "gap":
-                return sequence_kind, right + 7
-            case "zero" if right:
+                return sequence_kind, right_sequence + 7
+            case "zero" if right_sequence:
                 return sequence_kind, 0
-        return RIGHT, right
+        return RIGHT, right_sequence
 
     def _batch(self, drawn_identity: DrawnIdentity, sequence: int, *, transactional: bool) -> Batch:
         return Batch(
@@ -333,11 +333,11 @@ class Drawer:
         *,
         transactional_id: str | None = None,
         producer: Producer | None = None,
-        unanswered: bool = False,
+        is_unanswered: bool = False,
     ) -> Operation:
         """A Produce of one batch for each partition; the partitions are of one topic."""
         (topic, first_topic_partition), *_ = batches
-        acks = 0 if unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
+        acks = 0 if is_unanswered else self._choices.some((-1, 6), (1, 3), (2, 0.2))
         values = produce(
             (topic, TopicId(topic)), None, version, transactional_id=transactional_id, acks=acks
         )
@@ -352,7 +352,7 @@ class Drawer:
             values=values,
             transactional_id=None if producer is None else producer.name,
             partition=(topic, first_topic_partition),
-            unanswered=unanswered,
+            unanswered=is_unanswered,
         )
 
 

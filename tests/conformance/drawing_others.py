@@ -136,7 +136,7 @@ class OthersDrawer:
         topic_partition = self._choose_partition()
         isolation = self._choices.between(0, 1)
         version = self._choices.between(1 if isolation == 0 else 2, 11)
-        when, timestamp = self._choices.some(
+        time_kind, timestamp = self._choices.some(
             (("latest", -1), 6),
             (("earliest", -2), 2),
             (("records", STAMP_MS), 1),
@@ -151,7 +151,7 @@ class OthersDrawer:
             api="ListOffsets",
             version=version,
             flow=_ISOLATION[isolation],
-            mode=when,
+            mode=time_kind,
             values={
                 "replica_id": -1,
                 "isolation_level": isolation,

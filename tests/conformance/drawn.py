@@ -68,8 +68,10 @@ def _parts(real_value: Any, our_value: Any, field_path: str) -> Iterator[str]:
         and isinstance(our_value, list)
         and len(real_value) == len(our_value)
     ):
-        for index, (real_element, right) in enumerate(zip(real_value, our_value, strict=True)):
-            yield from _parts(real_element, right, f"{field_path}[{index}]")
+        for index, (real_element, our_element) in enumerate(
+            zip(real_value, our_value, strict=True)
+        ):
+            yield from _parts(real_element, our_element, f"{field_path}[{index}]")
     elif real_value != our_value:
         yield f"{field_path} real {json.dumps(real_value)} ours {json.dumps(our_value)}"
 

@@ -95,7 +95,9 @@ def record_stories(
             ):
                 for play, recording in part.items():
                     recordings_by_play.setdefault(play, []).append(recording)
-    return {play: combine_plays(several) for play, several in recordings_by_play.items()}
+    return {
+        play: combine_plays(several_plays) for play, several_plays in recordings_by_play.items()
+    }
 
 
 def _on_setup(names: Sequence[str], transaction_version: int, setup: ClusterSetup) -> Plays:

@@ -60,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plays, complaints = record_cases_chosen(
         cases_chosen, options.level or TXN_LEVELS, options.times
     )
-    recordings = {case_and_level: _together(several) for case_and_level, several in plays.items()}
+    recordings = {
+        case_and_level: _together(several_plays) for case_and_level, several_plays in plays.items()
+    }
     complaints += undeclared_variations(plays, recordings)
     if options.check:
         complaints += changes(recordings)
@@ -119,8 +121,8 @@ def _one_turn(
         )
 
 
-def _together(several: Sequence[Play]) -> Recording:
-    return combine_plays([recording_of(play.transcript) for play in several])
+def _together(several_plays: Sequence[Play]) -> Recording:
+    return combine_plays([recording_of(play.transcript) for play in several_plays])
 
 
 def undeclared_variations(plays: Plays, recordings: dict[Place, Recording]) -> Iterator[str]:

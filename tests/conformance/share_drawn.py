@@ -436,9 +436,9 @@ class DrawnShares:
         forgotten = len(values.get("forgotten_topics_data", ()))
         own_fields = {"max_wait": None, "topics": topics, "forgotten_topics_data": forgotten}
         plain_answer = plain(answer)
-        for topic, raw in zip(plain_answer["responses"], answer.responses, strict=True):
-            topic["topic_id"] = self._name_of(raw.topic_id)
-            for part, raw_partition in zip(topic["partitions"], raw.partitions, strict=True):
+        for topic, raw_topic in zip(plain_answer["responses"], answer.responses, strict=True):
+            topic["topic_id"] = self._name_of(raw_topic.topic_id)
+            for part, raw_partition in zip(topic["partitions"], raw_topic.partitions, strict=True):
                 if "records" in part:
                     part["records"] = [
                         [header.base_offset, header.last_offset, header.records_count]

@@ -216,7 +216,9 @@ class Pair:
             races.clear()
         return all_races
 
-    def state_of(self, transactional_id: str, *, times_out: bool, stuck: bool) -> tuple[Any, Any]:
+    def state_of(
+        self, transactional_id: str, *, times_out: bool, is_stuck: bool
+    ) -> tuple[Any, Any]:
         """What both say of a transactional id once nothing is on its way any more, written down.
 
         Args:
@@ -244,7 +246,7 @@ class Pair:
             now_s = time.monotonic()
             if (real, ours) != rows_before:
                 rows_before, unchanged_s = (real, ours), now_s
-            seems_done = stuck or now_s - unchanged_s > LASTS_S
+            seems_done = is_stuck or now_s - unchanged_s > LASTS_S
             lasts = seems_done and len(states) == 1 and states <= PREPARED
             if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
                 break

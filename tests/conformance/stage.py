@@ -185,13 +185,13 @@ class Stage:
 
     def _look_at_producers(self, *operations: Operation) -> None:
         """Ask both coordinators about the producers that these operations may have changed."""
-        touched = {
+        touched_names = {
             name
             for operation in operations
             for name in (operation.transactional_id, operation.also)
         } - {None}
         for producer in self.world.producers:
-            if producer.name in touched:
+            if producer.name in touched_names:
                 self._look_at_producer(producer)
                 if producer.stuck_for > STUCK_MAX:
                     self.start_anew(producer)
@@ -206,7 +206,7 @@ class Stage:
         assert producer.name is not None
         times_out = producer.timeout_ms == SHORT_MS
         real, ours = self._pair.state_of(
-            producer.name, times_out=times_out, stuck=producer.state in PREPARED
+            producer.name, times_out=times_out, is_stuck=producer.state in PREPARED
         )
         self._compare()
         state = state_name(real)

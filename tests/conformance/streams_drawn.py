@@ -165,16 +165,16 @@ class DrawnPlay:
         """Two repartition topics that a later part joins, some with a number of partitions."""
         chance, group = self._chance, self._group
         left_topic = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
-        right = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
+        right_topic = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
         cop = chance.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
         sources = (second_source,) if cop and cop[0]["source_topics"] else ()
         return [
-            sub("0", (first_topic,), sinks=(left_topic["name"], right["name"])),
+            sub("0", (first_topic,), sinks=(left_topic["name"], right_topic["name"])),
             sub(
                 "1",
                 sources,
                 logs=[ti(f"{group}-log", cleanup_policy="compact")],
-                reps=[left_topic, right],
+                reps=[left_topic, right_topic],
                 cop=cop,
             ),
         ]

@@ -44,8 +44,8 @@ def test_recordings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_what_is_equal_is_written_once(tmp_path: Path) -> None:
-    same = recording(("a", LONG), ("b", LONG), ("c", "1"))
-    write("story", {0: same, 1: same}, tmp_path)
+    same_recording = recording(("a", LONG), ("b", LONG), ("c", "1"))
+    write("story", {0: same_recording, 1: same_recording}, tmp_path)
     file_text = path_of("story", tmp_path).read_text("utf-8")
     assert file_text.count(LONG) == 1
     assert len(file_text.splitlines()) == 4

@@ -79,11 +79,11 @@ def plays(transaction_version: int, setup: ClusterSetup) -> Plays:
 @pytest.fixture(scope="module")
 def address() -> Iterator[Address]:
     """Address of a server that plays stories on a setup over TCP."""
-    with ExitStack() as running:
+    with ExitStack() as stack:
 
         @cache
         def address_of_setup(setup: ClusterSetup) -> str:
-            return running.enter_context(simulator(LEVEL_OVER_TCP, setup))
+            return stack.enter_context(simulator(LEVEL_OVER_TCP, setup))
 
         yield address_of_setup
 
@@ -122,11 +122,11 @@ def assert_as_recorded(story: Story, transaction_version: int, transcript: Trans
 def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
     recordings = coverage.all_recordings()
     assert set(recordings) >= OVER_TCP
-    chosen = {
+    chosen_recordings = {
         recording_name: {LEVEL_OVER_TCP: recordings[recording_name][LEVEL_OVER_TCP]}
         for recording_name in OVER_TCP
     }
-    assert apis(chosen) == apis(recordings)
+    assert apis(chosen_recordings) == apis(recordings)
 
 
 def apis(recordings: Mapping[str, Recordings]) -> set[str]:

@@ -132,8 +132,8 @@ def fuzz(
     inputs_done, slowest_ms, most_mib = 0, 0.0, 0.0
     coverage, problem = (0, 0, 0), ""
 
-    def tell(running: int) -> None:
-        on_progress(f"{name}: {inputs_done + running} inputs")
+    def tell(running_inputs: int) -> None:
+        on_progress(f"{name}: {inputs_done + running_inputs} inputs")
 
     while True:
         remaining_s = None if seconds is None else seconds - (time.monotonic() - begun_s)

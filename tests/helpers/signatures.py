@@ -48,7 +48,7 @@ def _member_lines(name: str) -> Iterator[str]:
         yield from (f"    {element}" for element in _ELEMENT_RE.findall(source))
         return
     yield name
-    within: dict[str, list[str]] = {}
+    lines_by_class: dict[str, list[str]] = {}
     inner = ""
     for statement in re.split(r"\n(?= +(?:@Override|public|/\*\*|private|static))", source)[1:]:
         match = _CLASS_RE.match(statement)
@@ -58,10 +58,10 @@ def _member_lines(name: str) -> Iterator[str]:
         elif member is not None:
             signature = " ".join(member[1].split()).replace("final ", "")
             if statement.startswith("        "):
-                within.setdefault(inner, []).append(signature)
+                lines_by_class.setdefault(inner, []).append(signature)
             else:
                 yield f"    {signature}"
-    for member_class, members in within.items():
+    for member_class, members in lines_by_class.items():
         yield f"{name}.{member_class}"
         yield from (f"    {member_words}" for member_words in members)
 

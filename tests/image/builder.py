@@ -170,14 +170,14 @@ def make_base() -> None:
     python = root / "usr" / "bin" / "python"
     if not python.is_symlink():
         python.symlink_to("python3")
-    partial = BASE.with_suffix(".partial")
-    _run(["tar", "-C", str(root), "-c", "-f", str(partial), "."])
-    partial.replace(BASE)
+    partial_file = BASE.with_suffix(".partial")
+    _run(["tar", "-C", str(root), "-c", "-f", str(partial_file), "."])
+    partial_file.replace(BASE)
     shutil.rmtree(root)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    finished = subprocess.run(
+    finished_process = subprocess.run(
         command,
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
@@ -188,10 +188,12 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -
         check=False,
         timeout=_TIMEOUT_S,
     )
-    if finished.returncode != 0:
-        end = "\n".join(finished.stdout.splitlines()[-30:])
-        raise ImageError(f"{' '.join(command[:6])} … ended with {finished.returncode}:\n{end}")
-    return finished.stdout
+    if finished_process.returncode != 0:
+        end = "\n".join(finished_process.stdout.splitlines()[-30:])
+        raise ImageError(
+            f"{' '.join(command[:6])} … ended with {finished_process.returncode}:\n{end}"
+        )
+    return finished_process.stdout
 
 
 def main() -> int:

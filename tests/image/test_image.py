@@ -242,11 +242,13 @@ def test_a_driver_inside_sits_the_exam(image: Image, tmp_path: Path) -> None:
     only = ("--only", "fenced-by-newer", "--only", "reads-overlapping")
     run = image.builder.words("run", "--isolation", "chroot", container, "--")
     command_line = (*config["Entrypoint"], *only, "--transaction-version", "2", "--json")
-    finished = subprocess.run([*run, *command_line], capture_output=True, text=True, check=False)
-    results = json.loads(finished.stdout)
+    finished_process = subprocess.run(
+        [*run, *command_line], capture_output=True, text=True, check=False
+    )
+    results = json.loads(finished_process.stdout)
     assert results["library"] == "kafka-python"
     assert [result["outcome"] for result in results["results"]] == ["passed", "passed"]
-    assert finished.returncode == 0
+    assert finished_process.returncode == 0
 
 
 def test_it_runs_as_nobody_and_says_how_to_use_it(image: Image) -> None:

@@ -116,22 +116,22 @@ class ForkedTests:
             for chunk in chunks
         ]
         recorded_count = 0
-        imported: set[str] = set()
+        imported_modules: set[str] = set()
         for index, result, _ in self._processes.run(jobs):
             if result is None:
                 raise RuntimeError(f"tests end their process: {', '.join(chunks[index])}")
-            for test_id, (passed, seconds, lines, failure) in result["tests"].items():
+            for test_id, (has_passed, seconds, lines, failure) in result["tests"].items():
                 self._baselines[test_id] = Baseline(
-                    passed=passed,
+                    passed=has_passed,
                     seconds=seconds,
                     lines={path: frozenset(of_file) for path, of_file in lines.items()},
                     failure=failure,
                 )
-            imported.update(result["modules"])
+            imported_modules.update(result["modules"])
             recorded_count += len(chunks[index])
             yield recorded_count
         # Mutants' processes shall not import what each of them needs again.
-        for module_name in sorted(imported - set(sys.modules)):
+        for module_name in sorted(imported_modules - set(sys.modules)):
             with contextlib.suppress(ImportError):
                 importlib.import_module(module_name)
         gc.collect()
@@ -182,8 +182,8 @@ class ForkedTests:
             # What the first one has executed, the others would have.
             first_test = tests[test_ids[0]]
             for test_id in test_ids[1:]:
-                passed, _, _, failure = tests[test_id]
-                tests[test_id] = (passed, first_test[1], first_test[2], failure)
+                has_passed, _, _, failure = tests[test_id]
+                tests[test_id] = (has_passed, first_test[1], first_test[2], failure)
         modules = [name for name in sys.modules if name.startswith(("txnsim", "kio"))]
         result.write_text(json.dumps({"tests": tests, "modules": modules}), "utf-8")
 

@@ -278,8 +278,12 @@ def test_a_rule_that_is_held_is_reported_as_held_and_no_file_changes() -> None:
     source = ROOT / "sim/txnsim/txn/machine_init.py"
     text_before = source.read_bytes()
     command = [sys.executable, "-m", "tests.mutants", "rules", "--rules", "init.two-phase-off"]
-    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "mutations are noticed" in finished.stdout, finished.stdout + finished.stderr
+    finished_process = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "mutations are noticed" in finished_process.stdout, (
+        finished_process.stdout + finished_process.stderr
+    )
     assert source.read_bytes() == text_before
 
 

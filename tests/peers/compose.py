@@ -77,8 +77,8 @@ def _ask_broker(broker: str, verb: str) -> int:
 
 def _tell_refusals(broker: str, since: datetime) -> int:
     """Batches that a broker has refused, as Java calls the reason where a suite looks for it."""
-    started = datetime.fromisoformat(os.environ["TXNSIM_PEER_STARTED"])
-    since_us = (since - started) // timedelta(microseconds=1)
+    started_at = datetime.fromisoformat(os.environ["TXNSIM_PEER_STARTED"])
+    since_us = (since - started_at) // timedelta(microseconds=1)
     address = f"{os.environ['TXNSIM_PEER_HTTP']}/api/v1/trace"
     with urllib.request.urlopen(address, timeout=60) as answer:
         header, *lines = (json.loads(line) for line in answer)

@@ -37,7 +37,7 @@ _SETTINGS: Final = {
 def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     module = MODULE.directory()
     binary = compile_tests(f"confluent-kafka-go-{MODULE.version}", "./kafka", directory=module)
-    chosen = names or [
+    chosen_tests = names or [
         *names_with(module / "kafka", "txn_integration_test.go"),
         *methods(
             module / "kafka",
@@ -50,7 +50,9 @@ def _confluent(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome
         work = Path(directory)
         with _broker(target, work) as (plain_address, sasl):
             _write_config(work, plain_address, sasl)
-            yield from run_tests(binary, chosen, directory=work, environment=os.environ, minutes=20)
+            yield from run_tests(
+                binary, chosen_tests, directory=work, environment=os.environ, minutes=20
+            )
 
 
 @contextlib.contextmanager

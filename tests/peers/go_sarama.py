@@ -42,10 +42,10 @@ _SETTINGS: Final = {
 def _sarama(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutcome]:
     directory = MODULE.directory()
     binary = compile_tests(MODULE.file_stem(), ".", directory=directory, tags="functional")
-    chosen = names or names_with(directory, "functional_*_test.go")
+    chosen_tests = names or names_with(directory, "functional_*_test.go")
     with _five_brokers(target) as environment:
         yield from run_tests(
-            binary, chosen, directory=directory, environment=environment, minutes=30
+            binary, chosen_tests, directory=directory, environment=environment, minutes=30
         )
 
 

@@ -155,11 +155,11 @@ def _ask_classes(
         names: The tests that are wanted; all that are meant if there are none.
         newest: Whether libraries of the reference stand in front of those of the tests' release.
     """
-    chosen = names or tests
+    chosen_tests = names or tests
     failures = []
-    for test_class in _classes_of(chosen, classes):
+    for test_class in _classes_of(chosen_tests, classes):
         try:
-            yield from _run_class(test_class, target, chosen, newest=newest)
+            yield from _run_class(test_class, target, chosen_tests, newest=newest)
         except PeerError as failure:
             failures.append(f"{test_class}: {failure}")
     if failures:

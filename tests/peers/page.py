@@ -90,8 +90,10 @@ def _section(suite: Suite, stored_suite: StoredSuite) -> str:
         ]
         head = ["| Not passed | txnsim | Apache Kafka | Why |", "| --- | --- | --- | --- |"]
         parts.append("\n".join([*head, *rows]))
-    passed = sorted(name for name, test in stored_suite.tests.items() if name not in not_passed)
-    parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed)}.")
+    passed_tests = sorted(
+        name for name, test in stored_suite.tests.items() if name not in not_passed
+    )
+    parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed_tests)}.")
     return "\n\n".join(parts)
 
 

@@ -56,9 +56,16 @@ def _kafka_python(target: PeerTarget, names: Sequence[str]) -> Iterator[PeerOutc
         nodes = [f"{_FOLDER}/{_node(name)}" for name in names]
         report = work / "report.xml"
         pytest_options = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
-        chosen = nodes or [_FOLDER]
+        chosen_tests = nodes or [_FOLDER]
         process = subprocess.run(
-            [sys.executable, "-m", "pytest", *pytest_options, f"--junitxml={report}", *chosen],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                *pytest_options,
+                f"--junitxml={report}",
+                *chosen_tests,
+            ],
             cwd=sources,
             env=environment,
             stdin=subprocess.DEVNULL,

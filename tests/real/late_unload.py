@@ -235,8 +235,10 @@ def _commit(group: str, position: int) -> dict[str, Any]:
 
 def _commit_until_accepted(player: FramePlayer, group: str) -> None:
     """Repeat an offset commit until the broker is the coordinator."""
-    ready = ErrorCode.none
-    player.ask_until(lambda answer: _code(answer) is ready, "OffsetCommit", 8, **_commit(group, 1))
+    no_error = ErrorCode.none
+    player.ask_until(
+        lambda answer: _code(answer) is no_error, "OffsetCommit", 8, **_commit(group, 1)
+    )
 
 
 def _code(answer: Any) -> ErrorCode:

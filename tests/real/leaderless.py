@@ -113,8 +113,11 @@ def _partition(name: str, *, read_committed: int, open_since: int | None) -> Eve
 
 def comparable_events(events: Sequence[Event]) -> list[Event]:
     """Events in the form of ``expected_events``."""
-    observed = (event for event in events if event["event"] != "please")
-    return [{key: value for key, value in event.items() if key != "after_ms"} for event in observed]
+    observed_events = (event for event in events if event["event"] != "please")
+    return [
+        {key: value for key, value in event.items() if key != "after_ms"}
+        for event in observed_events
+    ]
 
 
 @contextlib.contextmanager

@@ -110,15 +110,17 @@ async def story(
     while True:
         await pause(cluster.clock, _SETTLED_MS)
         descriptions = await admin.describe_transactions(transactional_ids)
-        prepared = frozenset(
+        prepared_ids = frozenset(
             identities[description_name].producer_id
             for description_name, description in descriptions.items()
             if not isinstance(description, ClientError) and description.state == "PrepareCommit"
         )
-        if prepared == prepared_before:
+        if prepared_ids == prepared_before:
             culprit = identities[transactional_ids[CULPRIT]].producer_id
-            return MarkerOutcome(prepared=prepared, culprit=culprit, names=tuple(transactional_ids))
-        prepared_before = prepared
+            return MarkerOutcome(
+                prepared=prepared_ids, culprit=culprit, names=tuple(transactional_ids)
+            )
+        prepared_before = prepared_ids
 
 
 async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:

@@ -53,11 +53,13 @@ def tonight(day: int) -> list[str]:
     return [older_releases[day % len(older_releases)], NEWEST]
 
 
-def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
+def plan_of(chosen_scenarios: Sequence[Scenario], version: str) -> list[ScenarioRun]:
     """Every story, run and take that real brokers of a release can play."""
     every = [
         ScenarioRun(scenario=scenario, run=run, take=take)
-        for scenario in sorted(chosen, key=lambda scenario: (scenario.anomaly, scenario.name))
+        for scenario in sorted(
+            chosen_scenarios, key=lambda scenario: (scenario.anomaly, scenario.name)
+        )
         for run in scenario.runs
         for take in scenario.takes
     ]
@@ -112,10 +114,10 @@ def row_of(cell: ComparedRun) -> dict[str, Any]:
 
 
 def _verdicts(result: RunResult) -> str:
-    observed = ", ".join(result.verdict.observed) or HEALTHY
+    observed_kinds = ", ".join(result.verdict.observed) or HEALTHY
     if result.cured is None:
-        return observed
-    return f"{observed}; cured: {', '.join(result.cured.observed) or HEALTHY}"
+        return observed_kinds
+    return f"{observed_kinds}; cured: {', '.join(result.cured.observed) or HEALTHY}"
 
 
 def has_explanation(row: Mapping[str, Any]) -> bool:
@@ -153,13 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     set_up_logs(level="error")
-    chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
+    chosen_scenarios = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
     rows: list[dict[str, Any]] = []
     versions = [version_of(target) for target in options.places.split(",")]
     if options.tonight:
         versions = tonight(wall_ms() // 86_400_000)
     for version in versions:
-        plan = plan_of(chosen, version)
+        plan = plan_of(chosen_scenarios, version)
         if options.missing:
             kept_keys = {
                 verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]

@@ -39,13 +39,13 @@ Pair = tuple[str, str]
 def pairs() -> Iterator[Callable[[str, int], Pair]]:
     """Both brokers of a level and setup. They start on first use, as tests come in any order."""
     by_name: dict[str, ClusterSetup] = {setup.name: setup for _, setup in setups()}
-    with contextlib.ExitStack() as running:
+    with contextlib.ExitStack() as stack:
 
         @functools.cache
         def pair(name: str, transaction_version: int) -> Pair:
             setup = by_name[name]
-            real_address = running.enter_context(kafka(transaction_version, setup))
-            return real_address, running.enter_context(simulator(transaction_version, setup))
+            real_address = stack.enter_context(kafka(transaction_version, setup))
+            return real_address, stack.enter_context(simulator(transaction_version, setup))
 
         yield pair
 

@@ -89,9 +89,9 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
         old_producer.begin()
         await old_producer.send(name, 0, b"old")
         await new_producer.init_transactions()
-        with pytest.raises(FatalError) as fenced:
+        with pytest.raises(FatalError) as error_info:
             await old_producer.commit()
-        assert fenced.value.error in FENCED
+        assert error_info.value.error in FENCED
         with pytest.raises(FatalError):
             old_producer.begin()
         new_producer.begin()
@@ -111,9 +111,9 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
         await producer.send(name, 0, b"late")
         await until_state(cluster, name, "CompleteAbort")
         if target.level < 2:
-            with pytest.raises(FatalError) as fenced:
+            with pytest.raises(FatalError) as error_info:
                 await producer.abort()
-            assert fenced.value.error in FENCED
+            assert error_info.value.error in FENCED
         else:
             await producer.abort()
             producer.begin()
@@ -245,10 +245,10 @@ async def test_a_consumer_polls_all_partitions_and_waits_for_more(
         await consumer.assign(
             [TopicPartition(name, partition_index) for partition_index in range(3)]
         )
-        polled: list[bytes | None] = []
-        while len(polled) < 3:
-            polled += [record.value for record in await consumer.poll()]
-        assert sorted(record_value or b"" for record_value in polled) == [b"0", b"1", b"2"]
+        polled_values: list[bytes | None] = []
+        while len(polled_values) < 3:
+            polled_values += [record.value for record in await consumer.poll()]
+        assert sorted(record_value or b"" for record_value in polled_values) == [b"0", b"1", b"2"]
         assert await consumer.poll(0) == []
         next_poll = asyncio.gather(consumer.poll(20_000))
         await asyncio.sleep(0)
@@ -272,9 +272,9 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     identity = await make_hanging(admin, partition, f"{name}-ghost")
     async with Producer(cluster) as producer:
         await producer.send(name, 0, b"behind it")
-    stuck = await fetch(cluster, name, 0, 0, max_wait_ms=0)
-    assert stuck.records == ()
-    assert (stuck.last_stable_offset, stuck.high_watermark) == (0, 2)
+    stuck_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert stuck_fetch.records == ()
+    assert (stuck_fetch.last_stable_offset, stuck_fetch.high_watermark) == (0, 2)
 
     now_ms = cluster.clock.now_ms()
     (hanging,) = await admin.find_hanging(now_ms=now_ms, topic=name)
@@ -296,9 +296,9 @@ async def test_a_hanging_transaction_is_found_and_repaired(
     )
     await admin.abort_transaction(spec)
     assert await admin.find_hanging(now_ms=now_ms, topic=name) == ()
-    healed = await fetch(cluster, name, 0, 0, max_wait_ms=0)
-    assert [record.value for record in healed.records] == [b"behind it"]
-    assert [entry.producer_id for entry in healed.aborted or ()] == [identity.producer_id]
+    healed_fetch = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert [record.value for record in healed_fetch.records] == [b"behind it"]
+    assert [entry.producer_id for entry in healed_fetch.aborted or ()] == [identity.producer_id]
 
 
 async def test_verification_refuses_what_would_hang(admin: Admin, name: str) -> None:

@@ -54,9 +54,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
         properties=leaderless._ALONE,
         directory=tmp_path_factory.mktemp("kafka"),
         jvm_options=("-Xmx512m", "-XX:TieredStopAtLevel=1"),
-    ) as running:
-        asyncio.run(create_topic(running.bootstrap))
-        yield running
+    ) as running_kafka:
+        asyncio.run(create_topic(running_kafka.bootstrap))
+        yield running_kafka
 
 
 async def create_topic(bootstrap: str) -> None:
@@ -92,7 +92,7 @@ def play_commit_without_leader(kafka: ApacheKafka) -> str:
 def test_a_defect_is_convicted_and_nothing_else(
     kafka: ApacheKafka, asked: AskDecisions, tmp_path: Path
 ) -> None:
-    running = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
+    decisions_arguments = ("txns", "--bootstrap-server", kafka.bootstrap, "decisions")
 
     has_ended = threading.Event()
     answers: list[tuple[int, Report]] = []
@@ -103,7 +103,7 @@ def test_a_defect_is_convicted_and_nothing_else(
 
     def ask_meanwhile() -> None:
         while not has_ended.is_set():
-            answers.append(asked(*running))
+            answers.append(asked(*decisions_arguments))
 
     async def write_and_ask() -> None:
         await asyncio.gather(write(), asyncio.to_thread(ask_meanwhile))
@@ -111,12 +111,12 @@ def test_a_defect_is_convicted_and_nothing_else(
     asyncio.run(write_and_ask())
     assert len(answers) > 1
     assert {(status, len(report["findings"])) for status, report in answers} == {(0, 0)}
-    status, healthy = asked(*running)
+    status, healthy = asked(*decisions_arguments)
     assert (status, healthy["unknown"], healthy["owed"]) == (0, 0, 0)
     assert healthy["agrees"] == healthy["decisions"] > 2 * TRANSACTIONS
 
     topic = play_commit_without_leader(kafka)
-    status, live_report = asked(*running)
+    status, live_report = asked(*decisions_arguments)
     assert status == 3
     for broker in reversed(BROKERS):
         kafka.stop_broker(broker)

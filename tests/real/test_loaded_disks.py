@@ -59,8 +59,8 @@ def stage(request: pytest.FixtureRequest, disks: Corpus) -> Stage:
 @pytest.fixture(scope="module")
 def server(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     """The simulator on these directories; nobody changes anything there."""
-    with serving(stage, disks) as running:
-        yield running
+    with serving(stage, disks) as running_server:
+        yield running_server
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def serving(stage: Stage, disks: Corpus) -> Iterator[TxnsimServer]:
     directories = disks.brokers(stage.name)
     fingerprint_before = fingerprint(directories)
     arguments = ("--load", *map(str, directories), "--clock-at", "stopped")
-    with TxnsimServer(brokers=len(directories), arguments=arguments) as running:
-        yield running
+    with TxnsimServer(brokers=len(directories), arguments=arguments) as running_server:
+        yield running_server
     assert fingerprint(directories) == fingerprint_before, "nothing is ever written there"
 
 
@@ -154,9 +154,9 @@ def test_operators_find_what_the_real_brokers_had_told(stage: Stage, server: Txn
         for producer in stage.producers
     }
     assert len(told_producers) > 50
-    differing = {key for key in told_producers if view.producers[key] != told_producers[key]}
+    differing_keys = {key for key in told_producers if view.producers[key] != told_producers[key]}
     assert view.producers.keys() == told_producers.keys()
-    assert {key[0].topic for key in differing} <= {UNDECIDED}
+    assert {key[0].topic for key in differing_keys} <= {UNDECIDED}
     assert view.transactions == {
         listing.transactional_id: (
             listing.producer_id,
@@ -342,5 +342,5 @@ def read_committed(bootstrap: str, log_places: dict[Place, int]) -> dict[Place, 
 
 def test_a_damaged_disk_is_told_by_the_command(disks: Corpus) -> None:
     arguments = ("--load", *map(str, disks.brokers("torn")))
-    with TxnsimServer(brokers=2, arguments=arguments) as running:
-        assert len(running.ready["loaded"]["losses"]) == len(disks.stage("torn").damage)
+    with TxnsimServer(brokers=2, arguments=arguments) as running_server:
+        assert len(running_server.ready["loaded"]["losses"]) == len(disks.stage("torn").damage)

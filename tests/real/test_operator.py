@@ -156,8 +156,8 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         assert verdicts == {0: "hanging", 1: "hanging", 2: "alive", 3: "alive"}
         assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
 
-        tried = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
-        assert [row["outcome"] for row in json.loads(tried.stdout)["repairs"]] == [
+        repair_output = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
+        assert [row["outcome"] for row in json.loads(repair_output.stdout)["repairs"]] == [
             "would be repaired"
         ] * 2
         assert not audit.exists()
@@ -186,9 +186,9 @@ async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_al
         )
 
 
-@pytest.mark.parametrize("wanted", [PastDecision.COMMITTED, PastDecision.ABORTED])
+@pytest.mark.parametrize("wanted_decision", [PastDecision.COMMITTED, PastDecision.ABORTED])
 async def test_a_lingering_transaction_is_ended_by_its_identity(
-    cluster: Cluster, admin: Admin, name: str, wanted: PastDecision
+    cluster: Cluster, admin: Admin, name: str, wanted_decision: PastDecision
 ) -> None:
     """Begun in the flow of the cluster's level; ended once, and refused of any other identity."""
     await admin.create_topic(name, partitions=2)
@@ -201,14 +201,14 @@ async def test_a_lingering_transaction_is_ended_by_its_identity(
         producer_epoch=producer.session.identity.producer_epoch,
     )
     other_identity = msgspec.structs.replace(identity, producer_epoch=identity.producer_epoch + 7)
-    assert (await look_at(admin, other_identity, wanted)).outcome is EndOutcome.REFUSED
-    prospect = await look_at(admin, identity, wanted)
+    assert (await look_at(admin, other_identity, wanted_decision)).outcome is EndOutcome.REFUSED
+    prospect = await look_at(admin, identity, wanted_decision)
     assert prospect.outcome is EndOutcome.WOULD_END
     assert [(part.start_offset, part.offsets) for part in prospect.parts] == [(0, 1), (0, 1)]
-    assert (await end(admin, prospect, wanted)).outcome is EndOutcome.ENDED
-    expected = [b"prepared"] * 2 if wanted is PastDecision.COMMITTED else []
+    assert (await end(admin, prospect, wanted_decision)).outcome is EndOutcome.ENDED
+    expected = [b"prepared"] * 2 if wanted_decision is PastDecision.COMMITTED else []
     assert await values(cluster, name, partitions=2) == expected
-    assert (await look_at(admin, identity, wanted)).outcome is EndOutcome.WAS_ENDED
+    assert (await look_at(admin, identity, wanted_decision)).outcome is EndOutcome.WAS_ENDED
 
 
 def _partitions(table: str) -> set[int]:

@@ -48,8 +48,8 @@ def kafka() -> Iterator[tuple[ApacheKafka, int]]:
     peer_port = free_ports(1)[0] - 1
     # So long waits a coordinator until it sends a marker again.
     patience = {"request.timeout.ms": "8000"}
-    with ApacheKafka(peer_port=peer_port, properties=patience) as running:
-        yield running, peer_port
+    with ApacheKafka(peer_port=peer_port, properties=patience) as running_kafka:
+        yield running_kafka, peer_port
 
 
 class ProxiedKafka:
@@ -111,11 +111,13 @@ async def front_of(
     """A proxy in front of the node. Each test has its own topic, as the real coordinator may still
     write the markers of the test before.
     """
-    running, peer_port = kafka
+    running_kafka, peer_port = kafka
     environment = real_environment(seed=1)
-    peers = tuple(NodeAddress(node, "127.0.0.1", port) for node, port in running.peers.items())
+    peers = tuple(
+        NodeAddress(node, "127.0.0.1", port) for node, port in running_kafka.peers.items()
+    )
     options = ProxyOptions(
-        bootstrap=running.bootstrap, port=0, peers=peers, peer_port=peer_port, **more_options
+        bootstrap=running_kafka.bootstrap, port=0, peers=peers, peer_port=peer_port, **more_options
     )
     proxy = FaultProxy(environment, options)
     await proxy.start()
@@ -175,8 +177,8 @@ async def test_brokers_that_log_in_over_tls_have_their_marker_held(tmp_path: Pat
     trusting = ClientTls(authority=authority.certificate.read_text())
     settings = ClientSettings(security=ClientSecurity(tls=trusting))
     peer_tls = TlsFiles(certificate=str(door.certificate), key=str(door.key))
-    with ApacheKafka(peer_port=peer_port, properties=properties) as running:
-        running_node = (running, peer_port)
+    with ApacheKafka(peer_port=peer_port, properties=properties) as running_kafka:
+        running_node = (running_kafka, peer_port)
         async with front_of(
             running_node, "held", peer_tls=peer_tls, settings=settings
         ) as front_proxy:
@@ -243,14 +245,14 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
     kafka: tuple[ApacheKafka, int],
 ) -> None:
     """As docs/proxy.md says about stopping the proxy: a broker can't reach even itself."""
-    running, _ = kafka
+    running_kafka, _ = kafka
     async with front_of(kafka, "closed") as front_proxy:
         written_identity, old_identity, new_identity = [
             await identity(front_proxy.client, n) for n in ("written", "old", "new")
         ]
         assert await add(front_proxy.client, "written", written_identity) == ErrorCode.none
         assert await write(front_proxy.client, "written", written_identity, V1) == ErrorCode.none
-    async with Cluster(running.bootstrap) as client:
+    async with Cluster(running_kafka.bootstrap) as client:
         # What was written before can be ended; its marker is owed.
         end = TxnRequests(
             "written", producer_id=written_identity[0], producer_epoch=written_identity[1]
@@ -287,7 +289,7 @@ async def add(client: Cluster, transactional_id: str, identity: tuple[int, int])
 
 
 async def write(
-    client: Cluster, transactional_id: str, identity: tuple[int, int], within: VersionRange
+    client: Cluster, transactional_id: str, identity: tuple[int, int], version_range: VersionRange
 ) -> ErrorCode:
     batch = build_batch(
         [Record(value=b"a")],
@@ -303,7 +305,7 @@ async def write(
             {CLOSED: batch},
             topic_ids={},
             transactional_id=transactional_id,
-            accepted_versions=within,
+            accepted_versions=version_range,
         ),
     )
     ((row,),) = [topic.partition_responses for topic in answer.responses]

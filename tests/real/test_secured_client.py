@@ -57,7 +57,7 @@ class SecurityFiles:
 
     def of_broker(self) -> dict[str, str]:
         """The properties of both brokers."""
-        mine = "listener.name.passwords."
+        listener_prefix = "listener.name.passwords."
         users = 'user_plain="plain-secret" user_admin="admin-secret"'
         return {
             "ssl.keystore.type": "PEM",
@@ -70,12 +70,14 @@ class SecurityFiles:
             "listener.name.certificates.ssl.client.auth": "required",
             "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1-of-certificate/L,DEFAULT",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-            f"{mine}plain.sasl.jaas.config": f"{JAAS}plain.PlainLoginModule required {users};",
-            f"{mine}scram-sha-256.sasl.jaas.config": self._scram(),
-            f"{mine}scram-sha-512.sasl.jaas.config": self._scram(),
-            f"{mine}oauthbearer.sasl.jaas.config": f"{BEARER} required "
+            f"{listener_prefix}plain.sasl.jaas.config": (
+                f"{JAAS}plain.PlainLoginModule required {users};"
+            ),
+            f"{listener_prefix}scram-sha-256.sasl.jaas.config": self._scram(),
+            f"{listener_prefix}scram-sha-512.sasl.jaas.config": self._scram(),
+            f"{listener_prefix}oauthbearer.sasl.jaas.config": f"{BEARER} required "
             'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
-            f"{mine}connections.max.reauth.ms": str(REAUTH_MS),
+            f"{listener_prefix}connections.max.reauth.ms": str(REAUTH_MS),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": ";".join(f"User:{super_user_name}" for super_user_name in SUPER_USERS),
         }
@@ -84,7 +86,7 @@ class SecurityFiles:
         module = f"{JAAS}scram.ScramLoginModule"
         return f'{module} required username="scram" password="scram-secret";'
 
-    def of_client(self, way: str, *, broken: bool = False) -> Path:
+    def of_client(self, way: str, *, is_broken: bool = False) -> Path:
         """What ``--command-config`` takes."""
         values = {
             "security.protocol": "SSL" if way == "certificate" else "SASL_SSL",
@@ -97,23 +99,23 @@ class SecurityFiles:
                 "ssl.keystore.location": str(self.client_store),
             }
         else:
-            values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, broken=broken)}
-        path = self.directory / f"{way}{'-broken' if broken else ''}.properties"
+            values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, is_broken=is_broken)}
+        path = self.directory / f"{way}{'-broken' if is_broken else ''}.properties"
         path.write_text(
             "".join(f"{name}={property_value}\n" for name, property_value in values.items())
         )
         return path
 
 
-def _login(way: str, *, broken: bool) -> str:
+def _login(way: str, *, is_broken: bool) -> str:
     if way == "OAUTHBEARER":
-        scope = "nothing" if broken else "kafka"
+        scope = "nothing" if is_broken else "kafka"
         return (
             f'{BEARER} required unsecuredLoginStringClaim_sub="oauth" '
             f'unsecuredLoginListClaim_scope=",{scope}";'
         )
     kind, name = ("plain.Plain", "plain") if way == "PLAIN" else ("scram.Scram", "scram")
-    password = "wrong" if broken else f"{name}-secret"
+    password = "wrong" if is_broken else f"{name}-secret"
     return f'{JAAS}{kind}LoginModule required username="{name}" password="{password}";'
 
 
@@ -158,11 +160,11 @@ def secured_brokers(files: SecurityFiles) -> Iterator[dict[str, SecuredBroker]]:
         server = stack.enter_context(
             TxnsimServer(brokers=1, arguments=("--config", str(file), "--topic", "orders:1"))
         )
-        created = kafka.run_tool(
+        created_users = kafka.run_tool(
             "org.apache.kafka.tools.TopicCommand",
             *("--create", "--topic", "orders", "--partitions", "1"),
         )
-        assert created.code == 0, created
+        assert created_users.code == 0, created_users
         real_addresses = {
             listener_name: kafka.bootstrap_at(listener_name) for listener_name in LISTENERS
         }
@@ -228,7 +230,7 @@ def test_the_tool_says_the_same(
 def test_the_same_logins_fail_with_the_same_words(
     files: SecurityFiles, secured_brokers: dict[str, SecuredBroker], way: str
 ) -> None:
-    config = files.of_client(way, broken=True)
+    config = files.of_client(way, is_broken=True)
     outcomes = [
         txns(secured_broker, way, config, "list") for secured_broker in secured_brokers.values()
     ]

@@ -328,8 +328,8 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
     assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
     for command, text in help_by_command.items():
         options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
-        used = {argument for args in compared if args[0] == command for argument in args}
-        missing = options - used - OF_THE_TOOL_ITSELF
+        used_options = {argument for args in compared if args[0] == command for argument in args}
+        missing = options - used_options - OF_THE_TOOL_ITSELF
         assert not missing, (command, missing)
 
 

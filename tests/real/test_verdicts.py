@@ -11,12 +11,12 @@ from tests.real import stage, verdicts
 
 
 def test_every_difference_is_explained_and_every_cause_has_one() -> None:
-    differing = {
+    differing_keys = {
         (row["scenario"], row["run"], row["on"])
         for row in verdicts.rows()
         if row["simulated"] != row["real"]
     }
-    assert differing == set(verdicts.DIFFERENCES)
+    assert differing_keys == set(verdicts.DIFFERENCES)
 
 
 def _row(real: str, **changed_fields: str) -> dict[str, str]:

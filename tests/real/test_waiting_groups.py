@@ -207,14 +207,14 @@ def _commit(raw: RawBrokers, group: str, topic_partition: Place, offset: int) ->
 
 def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterator[WaitingGroup]:
     """ListOffsets, OffsetFetch, DescribeProducers."""
-    watermark, stable = (
+    watermark, stable_offset = (
         raw.offset(topic_partition, -1),
         raw.offset(topic_partition, -1, committed=True),
     )
     blocking = [
         row
         for row in active_producers(raw, topic_partition)
-        if row.current_txn_start_offset == stable and stable < watermark
+        if row.current_txn_start_offset == stable_offset and stable_offset < watermark
     ]
     for group in groups:
         (position,) = committed_offsets(raw, group, [topic_partition])
@@ -223,7 +223,7 @@ def _waits(raw: RawBrokers, topic_partition: Place, groups: list[str]) -> Iterat
                 yield WaitingGroup(
                     group,
                     position.offset,
-                    stable,
+                    stable_offset,
                     watermark,
                     int(row.producer_id),
                     int(row.current_txn_start_offset),

@@ -191,10 +191,10 @@ def test_clients_find_the_same_in_both(written_replica: WrittenReplica) -> None:
     assert real_view == simulated
     assert real_view.ends["READ_COMMITTED"][HANGING] < real_view.ends["READ_UNCOMMITTED"][HANGING]
     assert any(producer.txn_start_offset is not None for producer in real_view.producers[HANGING])
-    hidden = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
+    hidden_count = len(real_view.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
         real_view.records["READ_COMMITTED"][IDEMPOTENT]
     )
-    assert hidden == 2, "what was aborted"
+    assert hidden_count == 2, "what was aborted"
 
 
 def test_replicas_agree_and_get_in_sync(written_replica: WrittenReplica) -> None:

@@ -180,12 +180,12 @@ async def _transaction(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
     )
-    within = VersionRange(PRODUCE, PRODUCE)
+    version_range = VersionRange(PRODUCE, PRODUCE)
     produce_request = requests.produce(
         {topic_partition: batch},
         topic_ids={},
         transactional_id=transactional_id,
-        accepted_versions=within,
+        accepted_versions=version_range,
     )
     produce_error, times = (
         await _produce_until_settled(cluster, topic_partition, produce_request),

@@ -139,10 +139,10 @@ def _without_times(batch: bytes, count: int) -> Iterator[str]:
 
 
 def until_read(
-    player: FramePlayer, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
+    player: FramePlayer, topic: Topic, is_ready: Callable[[list[BatchHeader]], bool], start: int = 0
 ) -> None:
     """Wait until the first Fetch shows the expected records."""
-    player.ask_until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
+    player.ask_until(lambda answer: is_ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
 
 
 def list_offsets(player: FramePlayer, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:

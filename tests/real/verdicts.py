@@ -202,9 +202,9 @@ def keep(results: Iterable[dict[str, Any]]) -> None:
     every = sorted(
         [*rows_kept, *new_rows.values()], key=lambda row: (row["on"], row["animal"], key_of(row))
     )
-    partial = FILE.with_suffix(".partial")
-    partial.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
-    partial.rename(FILE)  # in one move: the run may be broken off at any time
+    partial_file = FILE.with_suffix(".partial")
+    partial_file.write_text("".join(json.dumps(row) + "\n" for row in every), "utf-8")
+    partial_file.rename(FILE)  # in one move: the run may be broken off at any time
 
 
 def key_of(row: Mapping[str, Any]) -> tuple[str, str, str, str]:

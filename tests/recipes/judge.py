@@ -152,16 +152,18 @@ class Judge:
 
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
-        completed = subprocess.run(
+        finished_process = subprocess.run(
             [*command, "list", "--json"],
             capture_output=True,
             text=True,
             timeout=_TOOL_TIMEOUT_S,
             check=False,
         )
-        if completed.returncode != 0:
-            raise RecipeError(f"txnsim txns list:\n{completed.stderr}")
-        return {row["transactional_id"]: row["state"] for row in json.loads(completed.stdout)}
+        if finished_process.returncode != 0:
+            raise RecipeError(f"txnsim txns list:\n{finished_process.stderr}")
+        return {
+            row["transactional_id"]: row["state"] for row in json.loads(finished_process.stdout)
+        }
 
     def _read(
         self, topic: str, isolation: IsolationLevel

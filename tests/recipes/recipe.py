@@ -76,11 +76,13 @@ def _connect(lab: Lab) -> str:
     """Kafka Connect: a source connector with exactly-once support, whose worker is killed."""
     shards, count = 4, 400
     _under_junit(lab, "connect", log_level="warn")
-    counted = lab.judge.only_topic("counted-")
+    counted_topic = lab.judge.only_topic("counted-")
     lab.judge.assert_exactly_once(
-        counted, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
+        counted_topic, (f"{shard}-{number}" for shard in range(shards) for number in range(count))
     )
-    aborted = len(lab.judge.everything(counted)) - len(lab.judge.committed_records(counted))
+    aborted = len(lab.judge.everything(counted_topic)) - len(
+        lab.judge.committed_records(counted_topic)
+    )
     ids = lab.judge.transactional_ids()
     return (
         f"{shards * count} records, 1 worker killed, {aborted} aborted; "

@@ -42,12 +42,12 @@ def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
 def test_every_recipe_has_a_page_and_shows_its_programs() -> None:
     files_shown = {file for page in pages() for file in shown_files(page)}
     assert {page.stem for page in pages()} >= set(ALL)
-    hidden = [
+    hidden_programs = [
         file.relative_to(REPOSITORY).as_posix()
         for file in FOLDER.rglob("*")
         if (file.suffix in PROGRAMS or file in IN_PYTHON) and file not in files_shown
     ]
-    assert hidden == []
+    assert hidden_programs == []
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Place(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make release-check", description=__doc__)
     parser.add_argument("language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE")
-    chosen = parser.parse_args(argv).language or list(LANGUAGES)
+    chosen_languages = parser.parse_args(argv).language or list(LANGUAGES)
     outcomes: list[bool] = []
     with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
         workspace = Place(Path(name), version())
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _step(outcomes, "a public address", _has_address)
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
-            if language in chosen or language == "python":
+            if language in chosen_languages or language == "python":
                 for step_name, do in steps(workspace).items():
                     _step(outcomes, f"{language}: {step_name}", do)
     print(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", flush=True)
@@ -237,10 +237,10 @@ def interpreters() -> list[Path]:
         interpreter_paths = sorted(glob.glob(f"{shims}/versions/3.{minor}.*/bin/{name}"))
         on_path = shutil.which(name)
         for command in (*interpreter_paths, *([on_path] if on_path else [])):
-            finished = subprocess.run(
+            finished_process = subprocess.run(
                 [command, "-c", "import venv"], capture_output=True, check=False
             )
-            if finished.returncode == 0:
+            if finished_process.returncode == 0:
                 by_name.setdefault(name, Path(command))
     return list(by_name.values())
 
@@ -261,10 +261,10 @@ def _on(workspace: Place, number: int, python: Path) -> str:
         raise StepError(f"it calls itself {version_line}")
     run_step([command, "scenario", "run", "z01", "--quiet"], workspace.root)
     run_step([command, "explain", "PRODUCER_FENCED"], workspace.root)
-    ready = environment / "ready.json"
+    ready_file = environment / "ready.json"
     # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
     serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]
-    run_step([*serve, "--ready-file", str(ready)], workspace.root)
+    run_step([*serve, "--ready-file", str(ready_file)], workspace.root)
     return run_step([str(environment / "bin" / "python"), "--version"], workspace.root).strip()
 
 
@@ -419,7 +419,7 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
         StepError: The exit status is not ``status``; the message has the end of the output.
     """
     environment = {k: v for k, v in os.environ.items() if k not in _NOT_A_USERS}
-    finished = subprocess.run(
+    finished_process = subprocess.run(
         command,
         cwd=directory,
         env={**environment, **variables},
@@ -431,10 +431,12 @@ def run_step(command: Sequence[str], directory: Path, *, status: int = 0, **vari
         timeout=TIMEOUT_S,
         check=False,
     )
-    if finished.returncode != status:
-        end = "\n".join(finished.stdout.splitlines()[-_TAIL_LINES:])
-        raise StepError(f"{' '.join(command[:4])} … ended with {finished.returncode}\n{end}")
-    return finished.stdout
+    if finished_process.returncode != status:
+        end = "\n".join(finished_process.stdout.splitlines()[-_TAIL_LINES:])
+        raise StepError(
+            f"{' '.join(command[:4])} … ended with {finished_process.returncode}\n{end}"
+        )
+    return finished_process.stdout
 
 
 if __name__ == "__main__":

@@ -97,14 +97,14 @@ class Journey(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make journeys", description=__doc__)
     parser.add_argument("journey", nargs="*", choices=[*JOURNEYS, []], metavar="JOURNEY")
-    chosen = parser.parse_args(argv).journey or list(JOURNEYS)
+    chosen_journeys = parser.parse_args(argv).journey or list(JOURNEYS)
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="txnsim-journeys-") as name:
         root = Path(name)
         build = ("-m", "build", "--wheel", "--outdir", str(root / "dist"), str(REPOSITORY))
         run_step([sys.executable, *build], root)
         (wheel,) = (root / "dist").glob("*.whl")
-        for journey_name in chosen:
+        for journey_name in chosen_journeys:
             folder = root / journey_name
             folder.mkdir()
             outcomes.append(
@@ -260,8 +260,8 @@ def _operator(workspace: Place) -> None:
         reason = workspace.step("why", *txns, "why", "orders-0", status=HANGS)
         _expect("It hangs." in reason, reason)
         workspace.step("repair", *txns, "repair", "--yes")
-        healed = workspace.step("why", *txns, "why", "orders-0")
-        _expect("It hangs." not in healed, healed)
+        why_output = workspace.step("why", *txns, "why", "orders-0")
+        _expect("It hangs." not in why_output, why_output)
 
 
 def _story(workspace: Place) -> None:

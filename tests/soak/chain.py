@@ -27,8 +27,8 @@ OffsetFetch, librdkafka stays in the group and fetches nothing any more (conflue
 
 def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> None:
     """Until standard input ends."""
-    stopped, watchdog = stop_at_end_of_input(), Watchdog()
-    while not stopped.is_set():
+    stop_event, watchdog = stop_at_end_of_input(), Watchdog()
+    while not stop_event.is_set():
         watchdog.step()
         producer = Producer(settings(bootstrap, f"soak-chain-{number}"))
         consumer = Consumer(
@@ -46,7 +46,7 @@ def main(bootstrap: str, group: str, source: str, sink: str, number: str) -> Non
         try:
             consumer.subscribe([source])
             goes_on, last_s = initialise(producer), time.monotonic()
-            while goes_on and not stopped.is_set() and time.monotonic() - last_s < IDLE_S:
+            while goes_on and not stop_event.is_set() and time.monotonic() - last_s < IDLE_S:
                 watchdog.step()
                 records = [
                     message

@@ -95,10 +95,13 @@ class Crowd:
     ) -> int:
         """Send a heartbeat. Returns the member's new epoch, 0 if it has to join again."""
         member = GroupMetadata(member_id=member_id, generation=epoch)
-        joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
+        joining_fields = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
         owned_partitions: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(member_id)
         request = consumer_group_heartbeat(
-            GROUP, member, joining=joining, owned=None if epoch == _LEAVES else owned_partitions
+            GROUP,
+            member,
+            joining=joining_fields,
+            owned=None if epoch == _LEAVES else owned_partitions,
         )
         try:
             answer = await coordinator.ask(request)

@@ -84,9 +84,9 @@ class SoakLedger:
         """A reader with read_committed was given this record."""
         self.records_read += 1
         try:
-            producer, number, which = record_value.decode().rsplit("/", 2)
-            index = int(number) * RECORDS_MAX + int(which)
-            if not 0 <= int(which) < RECORDS_MAX:
+            producer, number, record_index = record_value.decode().rsplit("/", 2)
+            index = int(number) * RECORDS_MAX + int(record_index)
+            if not 0 <= int(record_index) < RECORDS_MAX:
                 raise ValueError
         except ValueError:
             if len(self.unknown_values) < SHOWN:

@@ -42,10 +42,10 @@ class SoakReader(ManagedResource):
         ledgers: Mapping[str, SoakLedger],
         *,
         partitions: int,
-        copied: Mapping[tuple[str, int], int],
+        copied_offsets: Mapping[tuple[str, int], int],
     ) -> None:
         self._ledgers = ledgers
-        self._copied = copied
+        self._copied = copied_offsets
         self._control = control
         self._addresses = bootstrap.split(",")
         self._partitions = [

@@ -130,8 +130,8 @@ def growth(samples: Sequence[Sample], bound: Bound) -> tuple[float, float, float
     """
     values = [float(getattr(moment, bound.figure)) for moment in samples]
     if bound.is_peak:
-        half = max(1, len(values) // 2)
-        early_value, late_value = max(values[:half]), max(values[-half:])
+        middle = max(1, len(values) // 2)
+        early_value, late_value = max(values[:middle]), max(values[-middle:])
     else:
         fifth = max(1, len(values) // 5)
         start = int(len(values) * SETTLED_AT)

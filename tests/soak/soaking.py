@@ -221,7 +221,7 @@ class Soak(ManagedResource):
             control,
             ledgers,
             partitions=PARTITIONS,
-            copied=self._copied_up_to,
+            copied_offsets=self._copied_up_to,
         ) as reader:
             self._start_programs(server.bootstrap)
             trouble = Trouble(control, seed=self._plan.seed, pause_s=self._plan.pause_s)
@@ -263,10 +263,10 @@ class Soak(ManagedResource):
             "java": [*java_program("Soak"), *orders],
             "franz-go": [str(go_program()), "soak", *orders],
         }
-        raw = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
+        raw_command = [str(load_program("load")), "soak", "--bootstrap", bootstrap, "--topic", BULK]
         for flow, producers, share in (("v2", 24, 0.75), ("old", 8, 0.25)):
             commands[f"raw-{flow}"] = [
-                *raw,
+                *raw_command,
                 *("--partitions", str(PARTITIONS), "--producers", str(producers)),
                 *("--rate", str(plan.raw_per_second * share), "--flow", flow),
             ]
@@ -280,14 +280,14 @@ class Soak(ManagedResource):
         self._chain = Program("chain", chain, self._on_copied)
 
     def _listener(self, name: str, ledger: SoakLedger) -> Callable[[str], None]:
-        counted = self._by_client.setdefault(name, Counter())
+        outcome_counts = self._by_client.setdefault(name, Counter())
 
         def on_line(line: str) -> None:
             if line.startswith("{"):
                 return  # the generator's figures
             producer, number, outcome, records = line.split()
             ledger.tell(producer, int(number), TransactionOutcome(outcome), int(records))
-            counted[TransactionOutcome(outcome).name.lower()] += 1
+            outcome_counts[TransactionOutcome(outcome).name.lower()] += 1
 
         return on_line
 

@@ -75,7 +75,7 @@ class VirtualSoak:
     async def run(self) -> None:
         """Play from the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
-        working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
+        work_tasks = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
         crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
@@ -84,7 +84,7 @@ class VirtualSoak:
             self.last_acts.append(f"{begun_s:.3f} s: {await act()}")
             await self._wait_until_in_sync()
         self._is_over = True
-        await asyncio.gather(*working)
+        await asyncio.gather(*work_tasks)
         if crowd is not None:
             self.astray = await self.crowd.wait_until_settled()
             crowd.cancel()

@@ -262,10 +262,10 @@ def test_a_topic_that_was_made_anew_is_another_one(growing_dir: GrowingDir) -> N
     metadata = growing_dir.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
     metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
     assert count_rows(query.step()) == count_rows(step_before)
-    strict = Query(growing_dir.path, "batches", topics="orders")
-    strict.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
+    strict_query = Query(growing_dir.path, "batches", topics="orders")
+    strict_query.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
     with pytest.raises(BadInputError, match=r"orders-0:BBBB.* is not there any more"):
-        strict.step()
+        strict_query.step()
 
 
 @pytest.mark.parametrize("is_repeated", [False, True], ids=["next", "repeated"])
@@ -302,10 +302,10 @@ def test_a_log_that_was_cut_back_ends_a_stream_or_goes_on_from_there(
     log = logs_of(growing_dir.path / ORDERS_FOLDER)[-1]
     whole_log = log.read_bytes()
     cut(log, len(whole_log) - 5)
-    strict = Query(growing_dir.path, "batches", **options)
-    strict.offset = query.offset
+    strict_query = Query(growing_dir.path, "batches", **options)
+    strict_query.offset = query.offset
     with pytest.raises(BadInputError, match=r"it was read up to offset \d+, and ends at"):
-        strict.step()
+        strict_query.step()
     assert query.step() == []
     log.write_bytes(whole_log)
     assert len(query.step()) == 1
@@ -404,23 +404,25 @@ def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(
     growing_dir.grow(27)
     log = logs_of(growing_dir.path / ORDERS_FOLDER)[-1]
     rows = table(log.parent, "batches", options={"checkCrc": "false"})
-    mine = [row for row in rows if row["segment_base_offset"] == int(log.stem)]
-    broken = mine[2]
-    overwrite(log, broken["position"] + broken["size_bytes"] - 1, b"?")
-    with pytest.raises(KafkaLogError, match=rf"may be missing.* byte {broken['position']}: .*CRC"):
+    segment_rows = [row for row in rows if row["segment_base_offset"] == int(log.stem)]
+    broken_row = segment_rows[2]
+    overwrite(log, broken_row["position"] + broken_row["size_bytes"] - 1, b"?")
+    with pytest.raises(
+        KafkaLogError, match=rf"may be missing.* byte {broken_row['position']}: .*CRC"
+    ):
         query.step()
     base_offsets = [row["base_offset"] for row in lenient.step()]
     assert base_offsets == [
         row["base_offset"]
         for row in rows
-        if first_end <= row["base_offset"] < broken["base_offset"]
+        if first_end <= row["base_offset"] < broken_row["base_offset"]
     ]
 
 
 def test_only_the_topics_that_were_named_are_followed(growing_dir: GrowingDir) -> None:
     options = KafkaLogOptions.of({"path": str(growing_dir.path), "topics": "orders"})
-    newest = latest_offset(list_logs(options), StreamOffset(), LogEnds())
-    assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest.ends] == [
+    newest_offset = latest_offset(list_logs(options), StreamOffset(), LogEnds())
+    assert [end_key.partition("@")[0].partition(":")[0] for end_key in newest_offset.ends] == [
         ORDERS_FOLDER
     ]
 
@@ -538,6 +540,6 @@ def test_a_segment_is_left_out_only_where_it_can_not_hold_the_offset() -> None:
     assert RowScope(offset_min=19).has_segment(SEGMENT)
     assert not RowScope(offset_min=20).has_segment(SEGMENT)
     last_segment = msgspec.structs.replace(SEGMENT, next_base_offset=None)
-    recovered = msgspec.structs.replace(SEGMENT, is_recovered=True)
+    recovered_segment = msgspec.structs.replace(SEGMENT, is_recovered=True)
     assert RowScope(offset_min=20).has_segment(last_segment)
-    assert RowScope(offset_min=20).has_segment(recovered)
+    assert RowScope(offset_min=20).has_segment(recovered_segment)

@@ -102,8 +102,8 @@ def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
     driver.txn(0)
     driver.end(committed=True)
     batch_data, marker = driver.log.batches()
-    emptied = empty_batch(read_batch_header(marker))
-    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(batch_data + emptied)
+    emptied_marker = empty_batch(read_batch_header(marker))
+    (tmp_path / names.Suffix.LOG.file_name(0)).write_bytes(batch_data + emptied_marker)
     replica_summary = summary(tmp_path)
     assert (replica_summary.torn, replica_summary.batches) == (None, 2)
     assert [transaction.first_offset for transaction in replica_summary.open_transactions] == [0]

@@ -65,7 +65,7 @@ SEGMENTS = NeededFiles(segments=True)
 
 
 def segments_of_sizes(
-    *sizes: int, recovered: bool = False, partition: int = 0
+    *sizes: int, is_recovered: bool = False, partition: int = 0
 ) -> list[SegmentFile]:
     return [
         SegmentFile(
@@ -76,7 +76,7 @@ def segments_of_sizes(
             base_offset=base_offset,
             next_base_offset=None,
             size=size,
-            is_recovered=recovered,
+            is_recovered=is_recovered,
         )
         for base_offset, size in enumerate(sizes)
     ]
@@ -97,11 +97,11 @@ def test_nothing_makes_no_task() -> None:
 
 def test_what_is_gone_through_together_stays_together() -> None:
     segments = [
-        *segments_of_sizes(50, 50, recovered=True),
-        *segments_of_sizes(50, 50, recovered=True, partition=1),
+        *segments_of_sizes(50, 50, is_recovered=True),
+        *segments_of_sizes(50, 50, is_recovered=True, partition=1),
     ]
     assert sizes_of(group_segments(segments, task_bytes=60)) == [[50, 50], [50, 50]]
-    mixed = [*segments_of_sizes(50), *segments_of_sizes(50, recovered=True)]
+    mixed = [*segments_of_sizes(50), *segments_of_sizes(50, is_recovered=True)]
     assert sizes_of(group_segments(mixed, task_bytes=60)) == [[50], [50]]
 
 
@@ -110,9 +110,9 @@ def options(path: Path, table: str = "batches", **settings: str) -> KafkaLogOpti
 
 
 def tasks_of(segments: list[SegmentFile], table: str, **settings: int) -> list[list[int]]:
-    chosen = options(Path("/logs"), table)
-    chosen = msgspec.structs.replace(chosen, division=Division(**settings))
-    return sizes_of(divide_in_tasks(segments, chosen))
+    table_options = options(Path("/logs"), table)
+    table_options = msgspec.structs.replace(table_options, division=Division(**settings))
+    return sizes_of(divide_in_tasks(segments, table_options))
 
 
 def test_the_smallest_segments_cost_their_opening() -> None:
@@ -197,9 +197,9 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
         return [segment.base_offset for share in shares for segment in share.segments]
 
     bases = plan_reads(0)
-    for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
-        assert plan_reads(newest)[0] == base
-        assert plan_reads(newest + 1) == bases[number + 1 :]
+    for number, (newest_ms, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert plan_reads(newest_ms)[0] == base
+        assert plan_reads(newest_ms + 1) == bases[number + 1 :]
     assert plan_reads(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
 
     first_index = logs_of(folder)[0].with_suffix(".timeindex")
@@ -257,14 +257,14 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
 ) -> None:
     folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
-    damaged = logs_of(folder)[2]
-    overwrite(damaged, damaged.stat().st_size - 5, b"!")
-    chosen = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
+    damaged_log = logs_of(folder)[2]
+    overwrite(damaged_log, damaged_log.stat().st_size - 5, b"!")
+    table_options = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
-    job = TableJob(options=chosen, columns=tuple(schema.names))
+    job = TableJob(options=table_options, columns=tuple(schema.names))
 
     def plan_reads() -> tuple[int, list[dict[str, object]]]:
-        shares = shares_of(chosen, RowScope(), FILES_OF_TABLE[name])
+        shares = shares_of(table_options, RowScope(), FILES_OF_TABLE[name])
         parts = [part for share in shares for part in rows_of(share, job)]
         rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
         return sum(bool(share.segments) for share in shares), rows
@@ -302,9 +302,9 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
         ]
 
     assert plan_reads(RowScope(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
-    only = NeededFiles(segments=True, topic="__transaction_state")
+    needed_files = NeededFiles(segments=True, topic="__transaction_state")
     state = "__transaction_state-0"
-    assert plan_reads(RowScope(), only) == [(1, state), (2, state)]
+    assert plan_reads(RowScope(), needed_files) == [(1, state), (2, state)]
     assert plan_reads(RowScope(), topics="nowhere") == []
 
 
@@ -354,8 +354,8 @@ def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_coun
     bases = [segment.base_offset for segment in segments_of(replicas_in([tmp_path])[0])]
 
     def plan_reads(start: int) -> list[int]:
-        chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
-        shares = shares_of(chosen, RowScope.of(chosen), SEGMENTS)
+        table_options = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+        shares = shares_of(table_options, RowScope.of(table_options), SEGMENTS)
         return [segment.base_offset for share in shares for segment in share.segments]
 
     assert plan_reads(0) == bases

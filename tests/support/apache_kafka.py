@@ -588,12 +588,12 @@ class ApacheKafka(ManagedResource):
         return self._other_releases.get(node_id, self.version)
 
     def _format(self, node_id: int, config: Path) -> None:
-        oldest = min((self.version, *self._other_releases.values()), key=_version_numbers)
-        is_3_x = oldest.startswith("3.")
+        oldest_release = min((self.version, *self._other_releases.values()), key=_version_numbers)
+        is_3_x = oldest_release.startswith("3.")
         cluster_id = _CLUSTER_ID_3_X if is_3_x else _CLUSTER_ID
         levels: tuple[str, ...] = ()
         if self._other_releases:
-            levels = ("--release-version", oldest.rpartition(".")[0])
+            levels = ("--release-version", oldest_release.rpartition(".")[0])
         elif not is_3_x:
             levels = ("--feature", f"transaction.version={self.transaction_version}")
         result = run_kafka_tool(

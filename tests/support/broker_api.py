@@ -84,12 +84,12 @@ class Api:
         return HANDLERS[request.api_key].subject(request)
 
     async def until(
-        self, ready: Callable[[Any], bool], api: str, version: int, **values: Any
+        self, is_ready: Callable[[Any], bool], api: str, version: int, **values: Any
     ) -> Any:
         """Repeat a request until ``ready`` accepts the answer."""
         for _ in range(_TURNS):
             answer = await self.ask(api, version, **values)
-            if ready(answer):
+            if is_ready(answer):
                 return answer
             await asyncio.sleep(0.001)
         raise AssertionError(f"{api} stays {answer}")

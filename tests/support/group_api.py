@@ -83,17 +83,17 @@ class GroupApi:
     async def stable(self, *, instance: str | None = None) -> ClassicMember:
         """A stable group with one member."""
         version = 3 if instance is None else 5
-        joined = await self.join(version=version, group_instance_id=instance)
-        assert joined.error_code is ErrorCode.none, joined
-        member = ClassicMember(id=joined.member_id, generation=joined.generation_id)
-        synced = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
-        assert synced.error_code is ErrorCode.none, synced
+        join_reply = await self.join(version=version, group_instance_id=instance)
+        assert join_reply.error_code is ErrorCode.none, join_reply
+        member = ClassicMember(id=join_reply.member_id, generation=join_reply.generation_id)
+        sync_reply = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
+        assert sync_reply.error_code is ErrorCode.none, sync_reply
         return member
 
     async def stable_elsewhere(self) -> None:
         """Another group, "busy", with a member."""
-        joined = await self.join(group_id="busy")
-        assert joined.error_code is ErrorCode.none, joined
+        join_reply = await self.join(group_id="busy")
+        assert join_reply.error_code is ErrorCode.none, join_reply
 
     # Members of the consumer protocol
 
@@ -101,7 +101,7 @@ class GroupApi:
         self, member_id: str, epoch: int = 0, *, version: int = 1, **more_fields: Any
     ) -> Any:
         """ConsumerGroupHeartbeat; with epoch 0 it joins and subscribes to ``orders``."""
-        joining = {
+        joining_fields = {
             "rebalance_timeout": 60_000,
             "subscribed_topic_names": ("orders",),
             "topic_partitions": (),
@@ -117,7 +117,7 @@ class GroupApi:
             "subscribed_topic_regex": None,
             "server_assignor": None,
             "topic_partitions": None,
-            **(joining if epoch == 0 else {}),
+            **(joining_fields if epoch == 0 else {}),
             **more_fields,
         }
         return await self.api.ask("ConsumerGroupHeartbeat", version, **values)

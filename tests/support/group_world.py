@@ -285,18 +285,20 @@ class GroupBench:
 
     async def stable(self, **more_fields: Any) -> str:
         """A stable group; its one member."""
-        joined = await self.join(**more_fields)
-        assert joined.error is ErrorCode.none, joined
-        member_id: str = joined.member_id
-        synced = await self.sync(member_id, joined.generation, assignments={member_id: b"assigned"})
-        assert synced.error is ErrorCode.none, synced
+        join_reply = await self.join(**more_fields)
+        assert join_reply.error is ErrorCode.none, join_reply
+        member_id: str = join_reply.member_id
+        sync_reply = await self.sync(
+            member_id, join_reply.generation, assignments={member_id: b"assigned"}
+        )
+        assert sync_reply.error is ErrorCode.none, sync_reply
         return member_id
 
     async def consume(
         self, member_id: str, epoch: int = 0, pace: Pace | None = None, **more_fields: Any
     ) -> Any:
         """ConsumerGroupHeartbeat; ``pace`` of a large one."""
-        joining = {
+        joining_fields = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
             "owned": frozenset(),
@@ -305,7 +307,7 @@ class GroupBench:
             "group_id": GROUP,
             "client_id": "c",
             "client_host": "/h",
-            **(joining if epoch == 0 else {}),
+            **(joining_fields if epoch == 0 else {}),
             **more_fields,
         }
         return await self.groups.consumer_heartbeat(

@@ -163,7 +163,7 @@ class HistoryBuilder:
             "high_watermark": following,
             "log_start_offset": 0,
         }
-        delivered = tuple(
+        delivered_records = tuple(
             Record(offset=offset, value=record_value, key=(keys or {}).get(offset))
             for offset, record_value in records.items()
         )
@@ -171,7 +171,7 @@ class HistoryBuilder:
             Read(
                 **self._common_fields(who),
                 asked=asked_offset,
-                records=delivered,
+                records=delivered_records,
                 next_offset=following,
                 **(defaults | more_fields),
             )

@@ -177,13 +177,13 @@ def _requests(connection: socket.socket) -> Iterator[tuple[int, int, int]]:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        chunk = connection.recv(size - len(received))
+    received_bytes = bytearray()
+    while len(received_bytes) < size:
+        chunk = connection.recv(size - len(received_bytes))
         if not chunk:
             raise EOFError
-        received += chunk
-    return bytes(received)
+        received_bytes += chunk
+    return bytes(received_bytes)
 
 
 def _facts(api_key: int, port: int, topics: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:

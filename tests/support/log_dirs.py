@@ -31,9 +31,9 @@ def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) 
 
 def sound_batches(path: Path) -> tuple[list[bytes], TornTail | None]:
     """All sound batches of a segment, and the torn tail that a broker would cut off."""
-    torn: list[TornTail] = []
-    batches = [batch.batch_bytes for batch in read_log_file(path, on_torn=torn.append)]
-    return batches, torn[0] if torn else None
+    torn_tails: list[TornTail] = []
+    batches = [batch.batch_bytes for batch in read_log_file(path, on_torn=torn_tails.append)]
+    return batches, torn_tails[0] if torn_tails else None
 
 
 def write_disk(

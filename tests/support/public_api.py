@@ -126,11 +126,11 @@ def _module_of(path: Path) -> str:
 
 def rows(module: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
-    imported = import_module(module)
-    for field_name in sorted(imported.__all__):
+    imported_module = import_module(module)
+    for field_name in sorted(imported_module.__all__):
         yield (
             f"`{field_name}`",
-            OF_OTHERS.get(field_name) or first_sentence(getattr(imported, field_name)),
+            OF_OTHERS.get(field_name) or first_sentence(getattr(imported_module, field_name)),
         )
 
 

@@ -69,16 +69,16 @@ def note_offset(log_dir: Path, file_name: str, partition: TopicPartition, offset
 
 def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Violation]:
     """All findings, as ``logs verify`` has them, one segment after the other in this process."""
-    planned = plan(paths, producer_expiration_ms=expiration_ms)
+    verification_plan = plan(paths, producer_expiration_ms=expiration_ms)
     parts: defaultdict[ReplicaFactsKey, list[SegmentPart]] = defaultdict(list)
     facts: dict[ReplicaFactsKey, ReplicaFacts] = {}
-    for task in planned.tasks:
+    for task in verification_plan.tasks:
         for work in task:
             replica = work.facts.replica
             key = (replica.topic, replica.partition, replica.path)
             facts[key] = work.facts
             parts[key].append(examine_work(work))
-    return [*planned.findings, *_judge_partitions(facts, parts)]
+    return [*verification_plan.findings, *_judge_partitions(facts, parts)]
 
 
 ReplicaFactsKey = tuple[str, int, str]

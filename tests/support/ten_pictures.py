@@ -285,13 +285,13 @@ def _partition(body: list[str], y: int, run: Recording, state: TraceState, tp: s
             body.append(f'<rect class="label" x="{x + 5}" y="{top + 8}" width="{CELL - 14}" height="38" rx="3"/>')  # fmt: skip
         body.append(_text(x + CELL // 2 - 2, top + 24, label, middle=True))
         body.append(_text(x + CELL // 2 - 2, top + 42, detail, "small", middle=True))
-    stable = int(fact(run, f"lso {tp}"))
-    cells_below = sum(offset < stable for offset, *_ in cells)
+    stable_offset = int(fact(run, f"lso {tp}"))
+    cells_below = sum(offset < stable_offset for offset, *_ in cells)
     x = LEFT + cells_below * CELL - 2
     body.append(f'<line class="lso" x1="{x}" y1="{top - 4}" x2="{x}" y2="{top + 66}"/>')
-    got_offsets, withheld = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
-    body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable}", "small"))
-    summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld} withheld."
+    got_offsets, withheld_count = fact(run, f"gets {tp}"), fact(run, f"withheld {tp}")
+    body.append(_text(max(x, LEFT), top + 82, f"last stable offset {stable_offset}", "small"))
+    summary = f"Consumers get {f'offsets {got_offsets}' if got_offsets != 'nothing' else 'nothing'}; {withheld_count} withheld."
     body.append(
         _text(LEFT, top + 104, f"{summary} Readers are held back by: {fact(run, f'cause {tp}')}.")
     )

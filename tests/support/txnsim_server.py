@@ -64,7 +64,7 @@ class TxnsimServer(ManagedResource):
         self._executable = executable or installed_txnsim()
         self._launcher = tuple(launcher) or (str(self._executable),)
         self._command = "practise" if practise else "serve"
-        chosen = (
+        chosen_arguments = (
             ()
             if practise
             else (
@@ -72,7 +72,7 @@ class TxnsimServer(ManagedResource):
                 *("--transaction-version", str(transaction_version)),
             )
         )
-        self._arguments = ("--port", "0", *chosen, *arguments)
+        self._arguments = ("--port", "0", *chosen_arguments, *arguments)
         self._working_directory = working_directory
         self._ready: dict[str, Any] = {}
 

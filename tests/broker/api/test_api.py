@@ -144,8 +144,11 @@ async def test_what_a_handler_reads_in_a_way_of_its_own_is_read_in_one_go() -> N
 
 async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
     kinds = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
-    many = [kinds] * 3_000
-    good_frame, bad_frame = frame(30, 3, creations=many), frame(30, 3, creations=[*many, {}])
+    many_acls = [kinds] * 3_000
+    good_frame, bad_frame = (
+        frame(30, 3, creations=many_acls),
+        frame(30, 3, creations=[*many_acls, {}]),
+    )
     slow_pace = pace()
     assert await read_slowly(good_frame, slow_pace) == parse_frame(good_frame)
     assert slow_pace.has_rested
@@ -322,8 +325,8 @@ def test_a_result_tells_its_error_and_why() -> None:
 @pytest.mark.parametrize("left_ms", [0, -1])
 async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
     new_topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-    created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new_topic, new_topic])
-    assert errors_and_messages(created.topics) == [(E.request_timed_out, None)] * 2
+    create_answer = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new_topic, new_topic])
+    assert errors_and_messages(create_answer.topics) == [(E.request_timed_out, None)] * 2
     topic_growth = {"name": "orders", "count": 9, "assignments": None}
     grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[topic_growth])
     assert errors_and_messages(grown.results) == [(E.request_timed_out, None)]

@@ -140,9 +140,9 @@ async def test_the_coordinator_of_the_transaction_is_asked(groups: GroupApi) -> 
     add_result = await host(groups).verify(HOME, committing(identity), ADD)
     assert isinstance(add_result, int)
     assert add_result != SENTINEL
-    verified = await host(groups).verify(HOME, committing(identity), VERIFY)
-    assert isinstance(verified, int)
-    assert verified != SENTINEL
+    verification_result = await host(groups).verify(HOME, committing(identity), VERIFY)
+    assert isinstance(verification_result, int)
+    assert verification_result != SENTINEL
 
 
 async def test_nothing_is_asked_where_verification_is_switched_off() -> None:

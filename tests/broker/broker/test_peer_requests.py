@@ -54,17 +54,20 @@ def verification_command(
 async def test_an_unknown_partition_stops_the_others(
     cluster: VirtualCluster, verify_only: bool
 ) -> None:
-    unknown = TopicPartition("orders", 9)
+    unknown_partition = TopicPartition("orders", 9)
     async with cluster.client() as client:
         producer = await begun(client, P0)
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         reply = await home.peer_requests.add_partitions_to_txn(
-            verification_command(P0, unknown, verify_only=verify_only)
+            verification_command(P0, unknown_partition, verify_only=verify_only)
         )
         assert reply.results == (
             (
                 "tx",
-                ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
+                (
+                    (P0, E.operation_not_attempted),
+                    (unknown_partition, E.unknown_topic_or_partition),
+                ),
             ),
         )
         await producer.close()
@@ -79,8 +82,10 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
         home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
         epoch = (await describe(client)).producer_epoch
         assert epoch == 0
-        verified = await home.peer_requests.add_partitions_to_txn(verification_command(P0, P1))
-        assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
+        verification_reply = await home.peer_requests.add_partitions_to_txn(
+            verification_command(P0, P1)
+        )
+        assert verification_reply.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
         add_reply = await home.peer_requests.add_partitions_to_txn(
             verification_command(P0, P1, verify_only=False)
         )
@@ -111,18 +116,18 @@ async def test_markers_are_written_by_leaders_and_answered_per_partition(
     cluster: VirtualCluster,
 ) -> None:
     broker = cluster.sim.brokers[cluster.leader(P0)]
-    unknown = TopicPartition("orders", 9)
+    unknown_partition = TopicPartition("orders", 9)
     reply = await broker.peer_requests.write_txn_markers(
-        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
+        WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown_partition)))
     )
-    assert reply.results == ((5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),), (
-        "markers of one producer are answered together"
-    )
+    assert reply.results == (
+        (5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown_partition, 3))),
+    ), "markers of one producer are answered together"
     assert broker.replicas.led[P0].log_end_offset == 1
-    fenced = await broker.peer_requests.write_txn_markers(
+    fenced_reply = await broker.peer_requests.write_txn_markers(
         WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
     )
-    assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
+    assert fenced_reply.results == ((5, ((P0, E.invalid_producer_epoch),)),)
 
 
 async def turns_during(work: Coroutine[Any, Any, object]) -> int:

@@ -533,11 +533,11 @@ async def test_a_partition_that_is_named_twice_is_marked_once_and_not_answered()
 
 async def test_a_repetition_among_many_partitions_is_found_in_one_pass() -> None:
     bench = Bench()
-    many = [TopicPartition("wide", partition) for partition in range(10_000)]
-    bench.leader.replicas.hosted.update(dict.fromkeys(many, bench.leader.log))
+    many_partitions = [TopicPartition("wide", partition) for partition in range(10_000)]
+    bench.leader.replicas.hosted.update(dict.fromkeys(many_partitions, bench.leader.log))
     other_partition = TopicPartition("orders", 7)
     begun_s = time.process_time()
-    task = await bench.write(marker(*many, other_partition, other_partition))
+    task = await bench.write(marker(*many_partitions, other_partition, other_partition))
     bench.settle()
     assert not (await task).is_forgotten
     assert time.process_time() - begun_s < 2, "a look at all of them for each one takes 5 s"

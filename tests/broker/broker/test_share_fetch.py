@@ -423,7 +423,7 @@ async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> N
 
 
 def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
-    unknown = {
+    unknown_topic = {
         "topic_id": uuid.UUID(int=7),
         "partitions": [{"partition_index": 0, "acknowledgement_batches": []}],
     }
@@ -431,7 +431,7 @@ def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
     async def play(cluster: VirtualCluster) -> tuple[str, list[str]]:
         member = await member_of(cluster, 1)
         await member.fetch(partitions=(0,))
-        answer = await member.fetch(topics=[unknown])
+        answer = await member.fetch(topics=[unknown_topic])
         errors = [
             partition.error_code.name
             for topic in answer.responses

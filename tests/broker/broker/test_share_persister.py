@@ -272,9 +272,9 @@ async def test_a_broker_that_stops_answers_all_that_waits(persister_bench: Persi
     persister_bench.leaders[3] = None
     (pauses,) = persister_bench.persister.read([reading("g", 3)])
     persister_bench.persister.stop()
-    stopped = (E.coordinator_not_available, "The broker has stopped.")
+    stop_error = (E.coordinator_not_available, "The broker has stopped.")
     for future in (waits, pauses):
-        assert (future.result().error, future.result().message) == stopped
+        assert (future.result().error, future.result().message) == stop_error
     persister_bench.answer(0, E.not_coordinator)
     assert sent_future.result().error is E.not_coordinator
     assert len(persister_bench.sent) == 1

@@ -413,9 +413,12 @@ async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: L
         (OLD, NEW, E.invalid_txn_state),
         (NEW, OLD, E.transaction_abortable),
     ]
-    for opening, joining, expected_error in cases:
+    for opening_operation, joining_operation, expected_error in cases:
         blocker = leader.ask("blocker")
-        answers = [leader.ask("a", operation=opening), leader.ask("b", operation=joining)]
+        answers = [
+            leader.ask("a", operation=opening_operation),
+            leader.ask("b", operation=joining_operation),
+        ]
         reply(leader.sent[-1])
         await blocker
         await settle()

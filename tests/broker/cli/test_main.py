@@ -116,11 +116,11 @@ def test_a_command_does_not_import_hypothesis() -> None:
     """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
     command = (sys.executable, "-X", "importtime", "-m", "txnsim", "txns", "list", "--help")
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    imported = {
+    imported_modules = {
         printed_line.rpartition("|")[2].strip() for printed_line in process.stderr.splitlines()
     }
-    assert "kio.static.primitive" in imported
-    assert not {"hypothesis", "rich"} & imported
+    assert "kio.static.primitive" in imported_modules
+    assert not {"hypothesis", "rich"} & imported_modules
 
 
 def test_help_shows_every_command_once_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:

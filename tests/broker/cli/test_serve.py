@@ -238,11 +238,11 @@ def test_ipv6_addresses_stand_in_brackets_wherever_clients_take_them() -> None:
         pytest.skip("this machine has no IPv6 loopback")
     options = ("--host", "::1", "--http-host", "::1", "--http", "0")
     with TxnsimServer(brokers=1, arguments=options) as server:
-        ready = server.ready
-        assert re.fullmatch(r"\[::1\]:\d+", ready["bootstrap"])
-        assert re.fullmatch(r"http://\[::1\]:\d+", ready["http"])
-        brokers = httpx.get(f"{ready['http']}/api/v1/brokers").json()
-        assert main(["txns", "--bootstrap-server", ready["bootstrap"], "list"]) == 0
+        ready_facts = server.ready
+        assert re.fullmatch(r"\[::1\]:\d+", ready_facts["bootstrap"])
+        assert re.fullmatch(r"http://\[::1\]:\d+", ready_facts["http"])
+        brokers = httpx.get(f"{ready_facts['http']}/api/v1/brokers").json()
+        assert main(["txns", "--bootstrap-server", ready_facts["bootstrap"], "list"]) == 0
     assert brokers[0]["host"] == "::1"
 
 
@@ -314,10 +314,10 @@ def test_a_topic_that_kafka_would_refuse_stops_the_start(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--json"]
     with subprocess.Popen(
-        [*command, "--ready-file", str(ready), "--http", "0"],
+        [*command, "--ready-file", str(ready_file), "--http", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -325,13 +325,13 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
         assert process.stdout is not None
         facts = json.loads(process.stdout.readline())
         # The file is there before anything is printed, whole and under its own name only.
-        assert json.loads(ready.read_text()) == facts
+        assert json.loads(ready_file.read_text()) == facts
         assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
         process.send_signal(number)
         _out, complaints = process.communicate(timeout=SLOW_S)
     assert process.returncode == 0
     assert complaints == ""
-    assert not ready.exists()
+    assert not ready_file.exists()
     assert facts["pid"] == process.pid
     assert len(facts["bootstrap"].split(",")) == 3
     assert facts["http"].startswith("http://127.0.0.1:")
@@ -340,10 +340,12 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_closed_standard_output_is_no_reason_to_abort(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
-    line = f"exec {sys.executable} -m txnsim serve --port 0 --brokers 1 --ready-file {ready} >&-"
+    ready_file = tmp_path / "ready.json"
+    line = (
+        f"exec {sys.executable} -m txnsim serve --port 0 --brokers 1 --ready-file {ready_file} >&-"
+    )
     with subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE) as process:
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.terminate()
         _, complaints = process.communicate(timeout=SLOW_S)
@@ -395,30 +397,39 @@ def test_a_missing_folder_of_the_ready_file_is_told_as_such(
 def test_a_killed_process_leaves_its_ready_file_and_the_next_one_removes_it_first(
     tmp_path: Path,
 ) -> None:
-    ready = tmp_path / "ready.json"
-    line = [sys.executable, "-m", "txnsim", "serve", "--brokers", "1", "--ready-file", str(ready)]
+    ready_file = tmp_path / "ready.json"
+    line = [
+        sys.executable,
+        "-m",
+        "txnsim",
+        "serve",
+        "--brokers",
+        "1",
+        "--ready-file",
+        str(ready_file),
+    ]
     with subprocess.Popen([*line, "--port", "0"], stdout=subprocess.DEVNULL) as process:
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.kill()
-    assert json.loads(ready.read_text())["pid"] == process.pid
-    assert main(["serve", "--ready-file", str(ready), "--topic", "a:0"]) == 2
-    assert not ready.exists()
+    assert json.loads(ready_file.read_text())["pid"] == process.pid
+    assert main(["serve", "--ready-file", str(ready_file), "--topic", "a:0"]) == 2
+    assert not ready_file.exists()
 
 
 @pytest.mark.slow
 def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--brokers", "1"]
     with subprocess.Popen(
-        [*command, "--until-eof", "--ready-file", str(ready)],
+        [*command, "--until-eof", "--ready-file", str(ready_file)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     ) as process:
         assert process.stdin is not None
         process.stdin.write(b"not yet\n")
         process.stdin.flush()
-        while not ready.exists():
+        while not ready_file.exists():
             assert process.poll() is None
         process.stdin.close()
         assert process.wait(timeout=SLOW_S) == 0

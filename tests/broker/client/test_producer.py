@@ -529,7 +529,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         tracer.post((LINE, 9, True), answer)
         trace.received(LINE, "broker/1", 26, 5, 9, 20, sent_event=sent_event, call=call)
         trace.trace_delivery(PLACE, [record(b"v" * 200), record(None)])
-    _, call_event, request, answer_event, receive_event, *delivered, result = tracer.events()
+    _, call_event, request, answer_event, receive_event, *delivery_events, result = tracer.events()
     assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
     )  # fmt: skip
@@ -539,13 +539,13 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         80,
     )
     assert receive_event.p == (answer_event.i, sent_event)
-    assert [(event.k, event.p) for event in (*delivered, result)] == [
+    assert [(event.k, event.p) for event in (*delivery_events, result)] == [
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.deliver", (receive_event.i, call_event.i)),
         ("client.result", (receive_event.i, call_event.i)),
     ]
-    assert data(delivered[0])["value"] == "v" * TEXT_MAX
-    assert (data(delivered[1])["value"], data(delivered[1])["key"]) == (None, "\\xff")
+    assert data(delivery_events[0])["value"] == "v" * TEXT_MAX
+    assert (data(delivery_events[1])["value"], data(delivery_events[1])["key"]) == (None, "\\xff")
     assert {tracer.nodes[event.n] for event in (call_event, request, result)} == {"client/app"}
     assert ClientTrace.current_call() is None
 

@@ -202,11 +202,11 @@ def test_built_message_equals_the_decoded_one(lines: list[Line]) -> None:
 @golden
 def test_a_body_that_is_cut_off_is_refused(lines: list[Line]) -> None:
     """At every place in the newest version, at some places in each older one."""
-    newest = max(line["version"] for line in lines)
+    newest_version = max(line["version"] for line in lines)
     for line in lines:
         frame = frame_of(line)
         header_size = len(frame) - len(line["hex"]) // 2
-        is_newest = line["version"] == newest
+        is_newest = line["version"] == newest_version
         step = 1 if is_newest else max(1, (len(frame) - header_size) // CUTS)
         for size in range(header_size, len(frame), step):
             with pytest.raises(
@@ -465,11 +465,11 @@ def damage(frame_bytes: bytes, damages: list[tuple[int, int]]) -> bytes:
 @settings(max_examples=200)
 @given(frame=st.sampled_from(REQUESTS), damages=DAMAGES)
 def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[int, int]]) -> None:
-    damaged = damage(frame, damages)
+    damaged_frame = damage(frame, damages)
     tracemalloc.start()
     try:
         with contextlib.suppress(BadInputError):
-            message = decode_request(read_request_header(damaged), damaged)
+            message = decode_request(read_request_header(damaged_frame), damaged_frame)
             encode_body(message)
         # A schema that is imported on the way takes most of this.
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
@@ -492,9 +492,13 @@ def test_damaged_response_is_read_or_refused(
 @settings(max_examples=300)
 @given(batch=st.sampled_from(BATCHES), damages=DAMAGES)
 def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int, int]]) -> None:
-    damaged = damage(batch, damages)
+    damaged_batch = damage(batch, damages)
     # Compressions that need a library are not asked for here.
-    damaged = damaged[:22] + bytes([damaged[22] & 0xF8 | batch[22] & 0x07]) + damaged[23:]
+    damaged_batch = (
+        damaged_batch[:22]
+        + bytes([damaged_batch[22] & 0xF8 | batch[22] & 0x07])
+        + damaged_batch[23:]
+    )
     readers: list[Callable[[bytes], object]] = [
         lambda batch_data: list(iter_batches(batch_data)),
         read_records,
@@ -502,7 +506,7 @@ def test_damaged_batch_is_read_or_refused(batch: bytes, damages: list[tuple[int,
     ]
     for read in readers:
         with contextlib.suppress(BadInputError):
-            read(damaged)
+            read(damaged_batch)
 
 
 # Release data against what the classes of the reference say (``golden/release.json``).
@@ -523,9 +527,9 @@ def test_api_versions_are_those_of_a_broker() -> None:
 
 def test_versions_between_the_advertised_and_the_oldest_real_one_are_refused() -> None:
     for key, (lowest, highest) in REFERENCE.api_versions.items():
-        oldest = GOLDEN["oldest"][str(key)]
+        oldest_version = GOLDEN["oldest"][str(key)]
         accepted = [v for v in range(lowest - 1, highest + 2) if REFERENCE.accepts(key, v)]
-        assert accepted == list(range(oldest, highest + 1))
+        assert accepted == list(range(oldest_version, highest + 1))
 
 
 def test_controller_versions_are_those_of_a_controller() -> None:

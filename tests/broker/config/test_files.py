@@ -511,10 +511,12 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
     assert problems(path) == [
         "b.yaml:1: settings.frobnicate: no such setting here, nor property of a Kafka 4.4 broker",
     ]
-    many = "".join(
+    many_settings = "".join(
         f"  no.such.name.{problem_number}: 1\n" for problem_number in range(PROBLEMS_MAX + 1)
     )
-    assert len(problems(write(tmp_path, "c.yaml", f"settings:\n{many}"))) == PROBLEMS_MAX + 1
+    assert (
+        len(problems(write(tmp_path, "c.yaml", f"settings:\n{many_settings}"))) == PROBLEMS_MAX + 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -484,17 +484,18 @@ def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(file_name: str, tmp_
 
 
 @pytest.mark.parametrize(
-    ("text", "closed", "port"), [(OPERATOR, "REPLICATION-9091", 9092), (SERVER, "BROKER", 9092)]
+    ("text", "closed_listener", "port"),
+    [(OPERATOR, "REPLICATION-9091", 9092), (SERVER, "BROKER", 9092)],
 )
 def test_a_broker_with_controllers_elsewhere_is_served_without_what_providers_have(
-    text: str, closed: str, port: int, tmp_path: Path
+    text: str, closed_listener: str, port: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "server.config"
     file.write_text(text)
     config = load(file)
     assert (config.brokers, config.port) == (None, port)
     warned = "\n".join(config.warnings)
-    assert f"listener {closed} is not opened: {FROM_A_PROVIDER}" in warned
+    assert f"listener {closed_listener} is not opened: {FROM_A_PROVIDER}" in warned
     names = [line.partition("=")[0] for line in text.splitlines()]
     effective = {
         "listeners", "advertised.listeners", "listener.security.protocol.map",

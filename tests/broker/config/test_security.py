@@ -129,8 +129,8 @@ def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
     )
     ((entry, message),) = config.refusals
     assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
-    (two,) = config.options.listeners
-    assert two.client_auth is ClientAuth.REQUESTED
+    (second_listener,) = config.options.listeners
+    assert second_listener.client_auth is ClientAuth.REQUESTED
     assert not config.options.has_plain_listener
 
 
@@ -335,7 +335,7 @@ def test_nothing_said_is_in_clear() -> None:
 
 
 def test_a_password_over_tls() -> None:
-    security, used = read_of_client_security(
+    security, used_names = read_of_client_security(
         "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\n"
         "ssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n" + ALICE
     )
@@ -345,7 +345,7 @@ def test_a_password_over_tls() -> None:
         mechanism="SCRAM-SHA-256",
         credential=Password(user="alice", password="secret"),
     )
-    assert used == {
+    assert used_names == {
         *("security.protocol", "sasl.mechanism", "sasl.jaas.config"),
         *("ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"),
     }

@@ -414,8 +414,10 @@ def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     changes = (change("message.max.bytes", SET, "x"),)
     refusal = altered_broker_configs({}, changes, BROKER_CONFIGS, is_for_all=False)
     assert error_of(refusal) is ErrorCode.invalid_request
-    unknown = (change("no.such", SET, "x"),)
-    assert altered_broker_configs({}, unknown, BROKER_CONFIGS, is_for_all=True) == {"no.such": "x"}
+    unknown_change = (change("no.such", SET, "x"),)
+    assert altered_broker_configs({}, unknown_change, BROKER_CONFIGS, is_for_all=True) == {
+        "no.such": "x"
+    }
 
 
 # How much one request may ask for

@@ -224,7 +224,7 @@ def command(
     *,
     incarnation: uuid.UUID = FIRST,
     cluster_id: str = "cluster",
-    previous: int = -1,
+    previous_epoch: int = -1,
 ) -> BrokerRegistrationCommand:
     return BrokerRegistrationCommand(
         broker_id=broker_id,
@@ -234,7 +234,7 @@ def command(
         port=7,
         addresses={"OTHER": ("h", 8)},
         rack="r",
-        previous_broker_epoch=previous,
+        previous_broker_epoch=previous_epoch,
     )
 
 
@@ -268,8 +268,8 @@ def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
     image = unfence_broker(register(cluster_image(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
     image_after = register(image, command(BrokerId(4)), has_session=True)
     assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
-    leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
-    assert register(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
+    leaving_image = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
+    assert register(leaving_image, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
 
 
 def test_another_incarnation_is_fenced_and_is_not_leaving() -> None:
@@ -297,7 +297,7 @@ def test_who_can_not_be_registered(
 
 
 @pytest.mark.parametrize(
-    ("elr", "previous", "eligible"),
+    ("elr", "previous_epoch", "eligible"),
     [
         (1, -1, ()),  # a crash: what it had may be gone
         (1, 1, (1,)),  # it stopped in order
@@ -306,9 +306,9 @@ def test_who_can_not_be_registered(
     ],
 )
 def test_a_restart_takes_the_broker_out_of_the_isr(
-    elr: int, previous: int, eligible: tuple[int, ...]
+    elr: int, previous_epoch: int, eligible: tuple[int, ...]
 ) -> None:
-    image = register(cluster_image(elr=elr), command(previous=previous))
+    image = register(cluster_image(elr=elr), command(previous_epoch=previous_epoch))
     partition = image.topics["orders"].partitions[0]
     assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
@@ -317,21 +317,21 @@ def test_a_restart_takes_the_broker_out_of_the_isr(
 
 def test_a_fenced_broker_leads_nothing_and_an_unfenced_one_may_again() -> None:
     image = cluster_image().with_topic(topic("orders", partition(1, replicas=(1,))))
-    fenced = fence_broker(image, B1, DEFAULTS)
-    assert fenced.topics["orders"].partitions[0].leader == -1
-    assert not fenced.is_alive(B1)
-    assert fence_broker(fenced, B1, DEFAULTS) is fenced
-    back = unfence_broker(fenced, B1, DEFAULTS)
+    fenced_image = fence_broker(image, B1, DEFAULTS)
+    assert fenced_image.topics["orders"].partitions[0].leader == -1
+    assert not fenced_image.is_alive(B1)
+    assert fence_broker(fenced_image, B1, DEFAULTS) is fenced_image
+    back = unfence_broker(fenced_image, B1, DEFAULTS)
     assert back.is_active(B1)
     assert back.topics["orders"].partitions[0].leader == 1
 
 
 def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
-    leaving = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
-    assert leaving.is_alive(B1)
-    assert not leaving.is_active(B1)
-    assert leaving.topics["orders"].partitions[0].leader == 2
-    image_after = fence_broker(leaving, B1, DEFAULTS)
+    leaving_image = begin_controlled_shutdown(cluster_image(), B1, DEFAULTS)
+    assert leaving_image.is_alive(B1)
+    assert not leaving_image.is_active(B1)
+    assert leaving_image.topics["orders"].partitions[0].leader == 2
+    image_after = fence_broker(leaving_image, B1, DEFAULTS)
     assert not image_after.is_alive(B1)
     assert not image_after.brokers[B1].in_controlled_shutdown
 
@@ -451,16 +451,16 @@ def test_leaderless_partitions_get_a_broker_that_comes_back() -> None:
     back = with_broker_back(image, B1, DEFAULTS)
     assert leadership_rows(back, "one") == [(1, (1,), ())]
     assert leadership_rows(back) == leadership_rows(image), "others keep their leaders"
-    nobody = with_broker_back(image, B3, DEFAULTS)
-    assert nobody is image, "it has no replica there"
+    image_after = with_broker_back(image, B3, DEFAULTS)
+    assert image_after is image, "it has no replica there"
 
 
 def test_one_partition_follows_the_rules_of_its_topic() -> None:
     image = leadership_image()
     assert updated_partition(image, P0, DEFAULTS) is None
-    shrunk = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
-    assert shrunk is not None
-    assert (shrunk.isr, shrunk.elr) == ((1,), (2, 3))
+    shrunk_partition = updated_partition(image, P0, DEFAULTS, target_isr=(B1,))
+    assert shrunk_partition is not None
+    assert (shrunk_partition.isr, shrunk_partition.elr) == ((1,), (2, 3))
     image = image.with_topic_configs("orders", {"unclean.leader.election.enable": "true"})
     image = image.with_partition(P0, partition(-1, isr=()))
     elected = updated_partition(image, P0, DEFAULTS)
@@ -471,20 +471,20 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
 def test_replicas_that_were_eligible_are_not_any_more() -> None:
     """For one topic, or for all; where there was nothing, nothing changes."""
     image = without_broker(without_broker(leadership_image(), B3, DEFAULTS), B1, DEFAULTS)
-    two = image.with_topic(
+    two_topics = image.with_topic(
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
-    cleared = without_elr(two, "orders")
+    cleared = without_elr(two_topics, "orders")
     assert {partition.elr for partition in cleared.topics["orders"].partitions} == {()}
-    assert cleared.topics["two"] is two.topics["two"]
+    assert cleared.topics["two"] is two_topics.topics["two"]
     partition_before, partition_after = (
-        two.topics["orders"].partitions[0],
+        two_topics.topics["orders"].partitions[0],
         cleared.topics["orders"].partitions[0],
     )
     assert (partition_before.elr, partition_after.isr) == ((1,), partition_before.isr)
     assert partition_after.partition_epoch == partition_before.partition_epoch + 1
     assert partition_after.leader_epoch == partition_before.leader_epoch
-    image_after = without_elr(two)
+    image_after = without_elr(two_topics)
     assert not any(
         partition.elr for topic in image_after.topics.values() for partition in topic.partitions
     )
@@ -493,7 +493,7 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
         topic("two", partition(2, isr=(2,), last_known=(3,)), topic_id=uuid.UUID(int=8))
     )
     assert without_elr(last_known).topics["two"].partitions[0].last_known_elr == ()
-    off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
+    off = two_topics.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
     assert without_elr(off) is off
 
 

@@ -318,7 +318,7 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver, leader, follower = group_awaiting_assignment()
     early_sync = driver.sync(follower)
-    leading = driver.sync(leader, assignments={follower: b"f"})
+    leader_sync = driver.sync(leader, assignments={follower: b"f"})
     assert early_sync not in driver.answers
     (record,) = driver.writes[0].records
     assert [(m.member_id, m.assignment) for m in record.members] == [  # type: ignore[union-attr]
@@ -328,7 +328,7 @@ def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver.write()
     assert driver.sync_reply(early_sync).assignment == b"f"
     assert driver.sync_reply(early_sync).protocol == "range"
-    assert driver.sync_reply(leading).assignment == b""
+    assert driver.sync_reply(leader_sync).assignment == b""
     late_sync = driver.sync(follower)
     assert driver.sync_reply(late_sync).assignment == b"f"
     assert (TimerKind.SYNC, "") not in driver.timers
@@ -339,9 +339,9 @@ def test_an_assignment_that_can_t_be_stored_starts_a_rebalance() -> None:
     waiter = driver.join()
     driver.fire(TimerKind.JOIN)
     leader = driver.join_reply(waiter).member_id
-    leading = driver.sync(leader, assignments={leader: b"x"})
+    leader_sync = driver.sync(leader, assignments={leader: b"x"})
     driver.write(E.coordinator_not_available)
-    assert driver.sync_reply(leading).error is E.coordinator_not_available
+    assert driver.sync_reply(leader_sync).error is E.coordinator_not_available
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 

@@ -271,8 +271,10 @@ IN_BACKGROUND = Rules(assignors_run_in_background=True)
 
 def test_an_assignor_in_the_background_comes_to_later_heartbeats() -> None:
     driver = ConsumerDriver(rules=IN_BACKGROUND)
-    joined = driver.require_reply(driver.join("a", "t"))
-    assert (joined.member_epoch, joined.assignment) == (1, ()), "the epoch of an empty assignment"
+    join_reply = driver.require_reply(driver.join("a", "t"))
+    assert (join_reply.member_epoch, join_reply.assignment) == (1, ()), (
+        "the epoch of an empty assignment"
+    )
     assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 1)
     assert driver.group.state_name == "Assigning"
     assert driver.run_assignors() == 1

@@ -113,8 +113,8 @@ def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
         command = CommitOffsets(group_id="g", positions=(), member_id="new", generation=generation)
         refusal = group.check_position(command, partition)
         assert error(refusal) is expected
-    nobody = CommitOffsets(group_id="g", positions=())
-    assert group.check_position(nobody, new_partition) is None
+    nobody_commit = CommitOffsets(group_id="g", positions=())
+    assert group.check_position(nobody_commit, new_partition) is None
 
 
 def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:

@@ -85,8 +85,8 @@ def test_members_with_very_many_topics_are_not_read_again_for_each_heartbeat() -
     driver = ClassicDriver()
     for number in range(NAMES_MAX // ELEMENTS_MAX + 1):
         names = [b"%d-%d" % (number, element_index) for element_index in range(ELEMENTS_MAX)]
-        joined = subscription(*names, version=0)
-        driver.join(protocols=(("range", joined),), instance=f"i{number}")
+        joined_subscription = subscription(*names, version=0)
+        driver.join(protocols=(("range", joined_subscription),), instance=f"i{number}")
     group = driver.group
     rejection = upgrade(group, max_size=100, image=IMAGE)
     assert isinstance(rejection, Rejection)

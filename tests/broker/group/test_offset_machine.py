@@ -258,16 +258,16 @@ def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
 def test_positions_of_consumed_topics_stay() -> None:
     shard = shard_with(live(), offset_record(), offset_record(TopicPartition("u", 0)))
     other_partition = TopicPartition("u", 0)
-    nothing = TopicPartition("u", 1)
+    unset_partition = TopicPartition("u", 1)
     decision = decide_delete_offsets(
-        shard, DeleteOffsets(group_id="g", partitions=(P0, other_partition, nothing))
+        shard, DeleteOffsets(group_id="g", partitions=(P0, other_partition, unset_partition))
     )
     assert not isinstance(decision, Rejection)
     assert decision.records == (OffsetDeleted(group_id="g", topic_partition=other_partition),)
     assert decision.reply == (
         (P0, E.group_subscribed_to_topic),
         (other_partition, E.none),
-        (nothing, E.none),
+        (unset_partition, E.none),
     )
 
 

@@ -130,6 +130,6 @@ def test_assignments_are_read_as_they_were_written() -> None:
     custom = read_assignment(data[:-4] + numbers(2) + b"ud")
     assert custom is not None
     assert custom.has_user_data
-    nothing = read_assignment(b"")
-    assert nothing is not None
-    assert nothing.partitions == frozenset()
+    empty_assignment = read_assignment(b"")
+    assert empty_assignment is not None
+    assert empty_assignment.partitions == frozenset()

@@ -418,9 +418,9 @@ async def test_a_path_names_all_of_its_methods(
     assert answer.json()["error"] == "/api/v1/faults knows DELETE, GET, HEAD, POST"
     answer = await client.put("/api/v1/faults/plan")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    nowhere = await client.get("/api/v1/nowhere")
-    assert nowhere.status_code == 404
-    assert "GET /openapi.json" in nowhere.json()["error"]
+    missing_answer = await client.get("/api/v1/nowhere")
+    assert missing_answer.status_code == 404
+    assert "GET /openapi.json" in missing_answer.json()["error"]
 
 
 # An operation and the route that is made of it.

@@ -305,10 +305,10 @@ async def test_a_slow_page_is_told_how_many_events_it_has_lost(cluster: VirtualC
     for number in range(EVENTS_BEHIND_MAX + 7):
         emit_note(cluster, str(number))
     page = Page(routes)
-    oldest = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
-    await page.hear("from=0", until=oldest)
-    assert page.lost == oldest
-    assert page.events[0]["i"] <= oldest
+    oldest_index = len(cluster.sim.environment.tracer) - EVENTS_BEHIND_MAX
+    await page.hear("from=0", until=oldest_index)
+    assert page.lost == oldest_index
+    assert page.events[0]["i"] <= oldest_index
 
 
 @within(run_cluster)
@@ -457,9 +457,9 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
         *("arm-fault", "release-fault", "disarm-fault", "disarm-faults", "create-topic"),
         *("move-leader", "elect-leader", "delete-topic"),
     ]
-    armed, *_, created, _, _, _ = inputs.values()
+    armed, *_, create_event, _, _, _ = inputs.values()
     assert armed.d["args"]["rule"]["action"] == {"do": "hold"}
-    assert created.d["args"]["configs"] == {"cleanup.policy": "compact"}
+    assert create_event.d["args"]["configs"] == {"cleanup.policy": "compact"}
     assert all(input_event.p == () for input_event in inputs.values())
     due = {
         (inputs[cause].d["do"], event.k) for event in events for cause in event.p if cause in inputs

@@ -304,14 +304,14 @@ async def test_a_topic_is_created_shown_and_deleted(
         "replication_factor": 2,
         "configs": {"cleanup.policy": "compact"},
     }
-    created = await client.post(TOPICS, json=new_topic)
-    assert created.status_code == 201
-    assert len(created.json()["partitions"]) == 2
+    create_answer = await client.post(TOPICS, json=new_topic)
+    assert create_answer.status_code == 201
+    assert len(create_answer.json()["partitions"]) == 2
     shown_topic = (await client.get(f"{TOPICS}/payments")).json()
     assert shown_topic["configs"] == {"cleanup.policy": "compact"}
-    assert shown_topic["id"] == created.json()["id"]
+    assert shown_topic["id"] == create_answer.json()["id"]
     assert [topic["name"] for topic in (await client.get(TOPICS)).json()] == ["orders", "payments"]
-    assert (await client.delete(f"{TOPICS}/payments")).json() == created.json()
+    assert (await client.delete(f"{TOPICS}/payments")).json() == create_answer.json()
     assert "payments" not in cluster.sim.metadata.image.topics
 
 

@@ -247,8 +247,8 @@ async def test_deleted_records_do_not_end_a_hang(
 
 
 @pytest.mark.parametrize("level", [1, 2])
-@pytest.mark.parametrize("decided", ["commit", "abort"])
-def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -> None:
+@pytest.mark.parametrize("decision", ["commit", "abort"])
+def test_a_marker_against_the_decision_is_wrong_data(level: int, decision: str) -> None:
     """Row 07, as far as coordinator and partition contradict each other: an operator writes an
     ABORT while the COMMIT marker is held.
     """
@@ -258,17 +258,17 @@ def test_a_marker_against_the_decision_is_wrong_data(level: int, decided: str) -
             producer = await begin_transaction(app, "billing")
             await producer.send("orders", 0, b"x")
             cluster.arm(Hold(), FaultPoint.PEER_REQUEST, "late", api="WriteTxnMarkers", limit=1)
-            await (producer.commit() if decided == "commit" else producer.abort())
+            await (producer.commit() if decision == "commit" else producer.abort())
             await cluster.wait_until_struck("late")
             admin = Admin(app)
             spec = await admin.identify(OpenSince(partition=WHERE, start_offset=0))
             await admin.abort_transaction(spec)
             cluster.injector.disarm("late")
-            await until_state(app, "billing", f"Complete{decided.title()}")
+            await until_state(app, "billing", f"Complete{decision.title()}")
             cluster_verdict = await verdict(client)
-            expected = "wrong-data" if decided == "commit" else "healthy"
+            expected = "wrong-data" if decision == "commit" else "healthy"
             assert cluster_verdict["state"] == expected
-            if decided == "commit":
+            if decision == "commit":
                 (wrong_data,) = partition(cluster_verdict)["wrong_data"]
                 assert (wrong_data["offset"], wrong_data["is_commit"]) == (1, True)
                 await asyncio.sleep(0.01)

@@ -617,11 +617,11 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
 async def test_rules_that_never_struck_are_listed_even_when_disarmed(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    struck = injector.arm(rule("struck", Drop()))
+    struck_rule = injector.arm(rule("struck", Drop()))
     idle_rule = injector.arm(rule("idle", Drop(), client_id="other"))
     disarmed_rule = injector.arm(rule("gone", Drop(), nth=9))
     assert injector.cross(crossing()) is not None
-    assert struck not in injector.never_struck()
+    assert struck_rule not in injector.never_struck()
     injector.disarm("gone")
     assert injector.never_struck() == (idle_rule, disarmed_rule)
     injector.forget()

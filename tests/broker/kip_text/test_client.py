@@ -246,8 +246,8 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         text.move_coordinator("t")
         second_init = await _init(text, keep=True)
         assert (second_init.producer_id, second_init.producer_epoch) == (written[0], written[1] + 2)
-        fenced = await text.end(4, "t", following_identity, committed=True, read_as=5)
-        assert fenced.error_code is E.producer_fenced
+        fenced_answer = await text.end(4, "t", following_identity, committed=True, read_as=5)
+        assert fenced_answer.error_code is E.producer_fenced
         end_answer = await text.end(
             4, "t", (second_init.producer_id, second_init.producer_epoch), committed=True, read_as=5
         )
@@ -356,8 +356,8 @@ async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
                     description.start_time_ms,
                     description.last_update_time_ms,
                 )
-        start_ms, nothing = times_by_bootstrap[cluster.bootstrap]
-        assert (nothing, start_ms is not None) == (None, True)
+        start_ms, missing_time = times_by_bootstrap[cluster.bootstrap]
+        assert (missing_time, start_ms is not None) == (None, True)
         text_start_ms, update_ms = times_by_bootstrap[cluster.kip_text_bootstrap]
         assert text_start_ms == start_ms
         assert start_ms is not None

@@ -262,8 +262,8 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
         for client in (shipped, text):
             assert (await client.describe("open")).transaction_start_time is not None
         assert (await shipped.describe("over")).transaction_start_time is not None
-        finished = await text.describe("over")
-        assert (finished.transaction_start_time, finished.topics) == (None, ())
+        description = await text.describe("over")
+        assert (description.transaction_start_time, description.topics) == (None, ())
 
 
 # KIP-890
@@ -287,11 +287,11 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
             second_identity[1] + 1,
         )
         assert (await text.describe("b")).producer_epoch == second_identity[1] + 1
-        fenced = await text.end(
+        fenced_answer = await text.end(
             4, "b", (second_identity[0], second_identity[1] - 1), committed=True, read_as=5
         )
-        assert fenced.error_code is E.producer_fenced
-        assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
+        assert fenced_answer.error_code is E.producer_fenced
+        assert (fenced_answer.producer_id, fenced_answer.producer_epoch) == (-1, -1)
         assert await text.end(5, "b", second_identity, committed=True) is None
 
 
@@ -625,11 +625,11 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = NamedListenerClient(cluster, SHIPPED), NamedListenerClient(cluster, TEXT)
         await text.run_transaction("over")
-        finished = await text.describe("over", 1)
-        assert finished.error_code is E.none
-        assert finished.transaction_start_time <= finished.transaction_last_update_time
-        unknown = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
-        (state,) = unknown.transaction_states
+        description = await text.describe("over", 1)
+        assert description.error_code is E.none
+        assert description.transaction_start_time <= description.transaction_last_update_time
+        unknown_answer = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
+        (state,) = unknown_answer.transaction_states
         assert state.error_code is E.transactional_id_not_found
         assert state.transaction_last_update_time is None
         refusal_answer = await shipped.ask("DescribeTransactions", 1, transactional_ids=["over"])
@@ -657,7 +657,7 @@ async def test_a_marker_without_a_version_is_checked_leniently(listener: str) ->
     async with kip_text_cluster() as cluster:
         client = NamedListenerClient(cluster, listener)
         identity = await client.open_transaction("t")
-        strict = _markers(identity, coordinator_epoch=0, transaction_version=2)
-        assert await _marker_error(client, 2, **strict) is E.invalid_producer_epoch
+        strict_marker = _markers(identity, coordinator_epoch=0, transaction_version=2)
+        assert await _marker_error(client, 2, **strict_marker) is E.invalid_producer_epoch
         lenient = _markers(identity, coordinator_epoch=0)
         assert await _marker_error(client, 1, **lenient) is E.none

@@ -137,9 +137,9 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
 
 def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
     compacted_log = CompactedLog()
-    many = [(f"k{piece_number}", "old") for piece_number in range(WALK_PIECES + 1)]
-    compacted_log.put(*many)
-    compacted_log.put(*many[1:], compression=ZSTD)
+    many_records = [(f"k{piece_number}", "old") for piece_number in range(WALK_PIECES + 1)]
+    compacted_log.put(*many_records)
+    compacted_log.put(*many_records[1:], compression=ZSTD)
     compacted_log.roll()
     dirty_range = dirt_of(compacted_log.log, NOW)
     assert dirty_range is not None
@@ -156,9 +156,9 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
 
 def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
     compacted_log = CompactedLog()
-    many = [(f"k{record_number}", "old") for record_number in range(3 * PAUSE_RECORDS)]
-    compacted_log.put(*many)
-    compacted_log.put(*many[1:])
+    many_records = [(f"k{record_number}", "old") for record_number in range(3 * PAUSE_RECORDS)]
+    compacted_log.put(*many_records)
+    compacted_log.put(*many_records[1:])
     compacted_log.roll()
     dirty_range = dirt_of(compacted_log.log, NOW)
     assert dirty_range is not None
@@ -182,15 +182,19 @@ def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
     compacted_log.roll()
     compacted_log.put(("c", "1"))
     compacted_log.clean()
-    handed = compacted_log.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert [batch.base_offset for batch in handed] == [1, 3]
-    assert [batch.batch_bytes for batch in handed] == list(compacted_log.log.batches())[:2]
-    newest = compacted_log.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
-    assert [batch.base_offset for batch in newest] == [4, 5]
+    handed_batches = compacted_log.log.local.batches_for_follower(
+        0, max_bytes=1 << 20, max_batches=100
+    )
+    assert [batch.base_offset for batch in handed_batches] == [1, 3]
+    assert [batch.batch_bytes for batch in handed_batches] == list(compacted_log.log.batches())[:2]
+    newest_batches = compacted_log.log.local.batches_for_follower(
+        4, max_bytes=1 << 20, max_batches=100
+    )
+    assert [batch.base_offset for batch in newest_batches] == [4, 5]
     batches_again = compacted_log.log.local.batches_for_follower(
         4, max_bytes=1 << 20, max_batches=100
     )
-    assert batches_again[0] is newest[0], "it stays described"
+    assert batches_again[0] is newest_batches[0], "it stays described"
 
 
 # Values
@@ -669,10 +673,10 @@ def test_a_round_that_finds_its_segments_gone_changes_nothing(
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
     compacted_log = CompactedLog()
-    nothing = Dirt(
+    empty_range = Dirt(
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
-    assert list(clean(compacted_log.log, nothing, NOW)) == []
+    assert list(clean(compacted_log.log, empty_range, NOW)) == []
     assert compacted_log.log.local.cleaned_until == 0
 
 

@@ -31,8 +31,8 @@ def driver() -> LogDriver:
     return log_driver
 
 
-def check_invariants(driver: LogDriver, **broken: Any) -> None:
-    state = msgspec.structs.replace(driver.log.snapshot(), **broken)
+def check_invariants(driver: LogDriver, **broken_fields: Any) -> None:
+    state = msgspec.structs.replace(driver.log.snapshot(), **broken_fields)
     invariants.check(state, tuple(driver.log.batches()), log_name="orders-0")
 
 
@@ -44,7 +44,7 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"),
+    ("broken_fields", "message"),
     [
         ({"last_stable_offset": 5}, "out of order"),
         ({"high_watermark": 8}, "out of order"),
@@ -62,9 +62,11 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
         ({"log_end_offset": 6}, "the last batch ends at 6"),
     ],
 )
-def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], message: str) -> None:
+def test_a_broken_state_is_found(
+    driver: LogDriver, broken_fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvariantViolation, match=message) as error_info:
-        check_invariants(driver, **broken)
+        check_invariants(driver, **broken_fields)
     assert str(error_info.value).startswith("orders-0: ")
 
 

@@ -449,15 +449,15 @@ def test_a_follower_has_its_leaders_state() -> None:
 
 def test_a_replayed_log_is_the_one_that_lived() -> None:
     driver = busy()
-    replayed = replayed_log(
+    reread_log = replayed_log(
         driver.log.batches(),
         topic_partition=PARTITION,
         config=driver.log.config,
         leader_epoch=driver.log.leader_epoch,
     )
-    replayed.check_invariants()
-    assert replayed.snapshot() == driver.log.snapshot()
-    assert tuple(replayed.batches()) == tuple(driver.log.batches())
+    reread_log.check_invariants()
+    assert reread_log.snapshot() == driver.log.snapshot()
+    assert tuple(reread_log.batches()) == tuple(driver.log.batches())
 
 
 def test_nothing_replayed_is_an_empty_log() -> None:
@@ -755,7 +755,7 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noted", "start"),
+    ("noted_start", "start"),
     [
         pytest.param(0, 2, id="nothing: the first segment begins there"),
         pytest.param(1, 2, id="below the first segment"),
@@ -763,13 +763,13 @@ def test_a_restart_knows_only_the_checkpoint() -> None:
         pytest.param(4, 4, id="all of it"),
     ],
 )
-def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
+def test_a_restart_knows_the_start_that_was_noted(noted_start: int, start: int) -> None:
     """What was deleted since is there again, as far as its segment is."""
     log = with_segments(2, 2, 2)
     log.delete_records_before(2)
     log.delete_old_segments(NOW)
     log.delete_records_before(4)
-    log.reopen(6, log_start_offset=noted, now_ms=NOW)
+    log.reopen(6, log_start_offset=noted_start, now_ms=NOW)
     log.check_invariants()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (start, 6, 6)
 

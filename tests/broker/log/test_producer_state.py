@@ -104,10 +104,10 @@ def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
     follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
     producers_before = log.snapshot().producers
     follow(log, control_of_type(2, base_offset=1))
-    emptied = bytearray(control_of_type(1, base_offset=2)[:61])
-    emptied[8:12] = (49).to_bytes(4, "big")
-    emptied[57:61] = bytes(4)
-    follow(log, bytes(emptied))
+    emptied_batch = bytearray(control_of_type(1, base_offset=2)[:61])
+    emptied_batch[8:12] = (49).to_bytes(4, "big")
+    emptied_batch[57:61] = bytes(4)
+    follow(log, bytes(emptied_batch))
     assert log.snapshot().producers == producers_before
     assert log.log_end_offset == 3
 
@@ -689,9 +689,9 @@ def test_a_load_leaves_out_who_has_expired() -> None:
     data(state, 0, pid=1, transactional=False)
     data(state, 1, pid=2)
     (entry, _) = state.to_snapshot()
-    due = entry.timestamp + 10
-    assert len(_load_state(state, due - 1).images()) == 2
-    assert [producer.producer_id for producer in _load_state(state, due).images()] == [2]
+    due_ms = entry.timestamp + 10
+    assert len(_load_state(state, due_ms - 1).images()) == 2
+    assert [producer.producer_id for producer in _load_state(state, due_ms).images()] == [2]
 
 
 def _load_state(state: PartitionProducers, now_ms: int) -> PartitionProducers:
@@ -703,7 +703,7 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
     state = PartitionProducers()
     data(state, 0, pid=8, epoch=3, transactional=False)
     for offset, pid in ((1, 7), (2, 8)):
-        emptied = ReplicatedBatch(
+        emptied_batch = ReplicatedBatch(
             batch_bytes=b"",
             base_offset=offset,
             last_offset=offset,
@@ -715,7 +715,7 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
             is_transactional=True,
             is_control=True,
         )
-        assert state.apply(emptied) is None
+        assert state.apply(emptied_batch) is None
     assert state.find(7) == ProducerEntry(7)
     entry = state.find(8)
     assert entry is not None

@@ -272,18 +272,23 @@ def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "stable"), [(LATEST_RULES, 0), (Rules(cut_transactions_begin_at_batch=False), 1)]
+    ("rules", "stable_offset"),
+    [(LATEST_RULES, 0), (Rules(cut_transactions_begin_at_batch=False), 1)],
 )
-def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable: int) -> None:
+def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable_offset: int) -> None:
     log = log_with(rules)
-    two = batch(0, count=2, transactional=True)
+    two_records = batch(0, count=2, transactional=True)
     guard = verify(log)
     assert isinstance(guard, int)
-    append_client(log, two, guard=guard, now_ms=NOW)
+    append_client(log, two_records, guard=guard, now_ms=NOW)
     log.advance_high_watermark(2)
     log.delete_records_before(1)
     log.check_invariants()
-    assert (log.last_stable_offset, log.log_start_offset, log.high_watermark) == (stable, 1, 2)
+    assert (log.last_stable_offset, log.log_start_offset, log.high_watermark) == (
+        stable_offset,
+        1,
+        2,
+    )
 
 
 def test_a_record_whose_key_is_that_of_a_marker() -> None:

@@ -551,15 +551,15 @@ def test_old_segments_are_dropped() -> None:
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     segments = segments_of(*THREE)
     first_segment, second_segment, third_segment = segments
-    cleaned = Segment(0)
-    add_of_segments(cleaned, 3)
-    assert segments.replace_segments([first_segment, second_segment], cleaned)
-    assert [*segments] == [cleaned, third_segment]
+    cleaned_segment = Segment(0)
+    add_of_segments(cleaned_segment, 3)
+    assert segments.replace_segments([first_segment, second_segment], cleaned_segment)
+    assert [*segments] == [cleaned_segment, third_segment]
     assert segments.active is third_segment
     assert not segments.replace_segments([first_segment, second_segment], Segment(0)), (
         "they are gone"
     )
-    assert [*segments] == [cleaned, third_segment]
+    assert [*segments] == [cleaned_segment, third_segment]
 
 
 def test_batches_are_those_of_the_moment() -> None:
@@ -666,13 +666,13 @@ def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
 
 
 def aborted_txn_of(
-    pid: int, first_offset: int, last_offset: int, stable: int | None = None
+    pid: int, first_offset: int, last_offset: int, stable_offset: int | None = None
 ) -> AbortedTxn:
     return AbortedTxn(
         producer_id=pid,
         first_offset=first_offset,
         last_offset=last_offset,
-        last_stable_offset=last_offset + 1 if stable is None else stable,
+        last_stable_offset=last_offset + 1 if stable_offset is None else stable_offset,
     )
 
 
@@ -704,7 +704,7 @@ def index() -> TxnIndex:
 )
 def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
     txn_index = TxnIndex()
-    for entry in (A, aborted_txn_of(2, 12, 15, stable=11), C, D):
+    for entry in (A, aborted_txn_of(2, 12, 15, stable_offset=11), C, D):
         txn_index.append(entry)
     assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
         expected_txn_entry.producer_id for expected_txn_entry in expected_txns
@@ -713,7 +713,7 @@ def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -
 
 def test_a_lookup_stops_where_the_stable_offset_lies_behind_the_read() -> None:
     txn_index = TxnIndex()
-    txn_index.append(aborted_txn_of(1, 0, 10, stable=12))
+    txn_index.append(aborted_txn_of(1, 0, 10, stable_offset=12))
     txn_index.append(C)
     assert [entry.producer_id for entry in txn_index.lookup(0, 12)] == [1]
     assert [entry.producer_id for entry in txn_index.lookup(0, 13)] == [1, 3]

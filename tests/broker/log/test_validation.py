@@ -245,8 +245,8 @@ def test_a_newest_time_that_the_header_hides_is_found() -> None:
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
-    several = batch_at_times(*[NOW] * 2_000, compression=codec)
-    stored_batch = append_and_store(with_field(several, 35, ">q", NOW + 7))
+    several_records = batch_at_times(*[NOW] * 2_000, compression=codec)
+    stored_batch = append_and_store(with_field(several_records, 35, ">q", NOW + 7))
     assert read_batch_header(stored_batch).max_timestamp_ms == NOW
     # The value of the last record is longer than the record.
     plain_batch = batch_at_times(*[NOW] * 2_000)
@@ -413,9 +413,9 @@ def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_the_header_decides_alone() -> None:
-    closed = with_field(plain(), 21, ">h", SNAPPY)
-    assert append_and_store(closed)
-    assert append_and_store(closed, COMPACTED)
+    closed_batch = with_field(plain(), 21, ">h", SNAPPY)
+    assert append_and_store(closed_batch)
+    assert append_and_store(closed_batch, COMPACTED)
     late_batch = with_field(batch_at_times(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
     answer = refuse(late_batch)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
@@ -465,10 +465,10 @@ def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
 
 @pytest.mark.usefixtures("no_codec")
 def test_without_the_codec_a_batch_stays_as_it_is() -> None:
-    closed = with_field(plain(), 21, ">h", SNAPPY)
+    closed_batch = with_field(plain(), 21, ">h", SNAPPY)
     assert (
         read_batch_header(
-            append_and_store(closed, LogConfig(rules=LATEST_RULES, codec=GZIP))
+            append_and_store(closed_batch, LogConfig(rules=LATEST_RULES, codec=GZIP))
         ).compression
         == SNAPPY
     )
@@ -512,8 +512,8 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
 ) -> None:
     batch_data = compressed_batch(key=key)
     header = read_batch_header(batch_data)
-    newest = newest_timestamp(header, batch_data)
-    assert isinstance(newest, int)
+    newest_ms = newest_timestamp(header, batch_data)
+    assert isinstance(newest_ms, int)
     at_once, later = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
         for _ in range(2)
@@ -522,7 +522,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
         reread(
             header,
             batch_data,
-            newest,
+            newest_ms,
             topic_partition=TopicPartition("t", 0),
             config=config,
             now_ms=NOW,
@@ -535,7 +535,7 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
     expected = append_client(at_once, batch_data, guard=0, now_ms=NOW)
     assert (
         append_client(
-            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest
+            later, batch_data, guard=0, now_ms=NOW, timestamp_check=result_at_once or newest_ms
         )
         == expected
     )
@@ -634,11 +634,11 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     header = read_batch_header(batch, 0)
     assert is_heavy_to_check([header])
     assert not is_heavy_to_check([])
-    costs_ns, packed_records, newest = in_steps(header, batch)
+    costs_ns, packed_records, newest_ms = in_steps(header, batch)
     assert len(packed_records) == 1
     assert len(costs_ns) >= count // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert newest == newest_timestamp(header, batch) == NOW
+    assert newest_ms == newest_timestamp(header, batch) == NOW
 
 
 def test_steps_find_what_is_found_at_once() -> None:
@@ -651,8 +651,8 @@ def test_steps_find_what_is_found_at_once() -> None:
         spoilt(batch_of_payload(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
         header = read_batch_header(batch_data, 0)
-        _, _, newest = in_steps(header, batch_data)
-        assert newest == newest_timestamp(header, batch_data)
+        _, _, newest_ms = in_steps(header, batch_data)
+        assert newest_ms == newest_timestamp(header, batch_data)
 
 
 def in_steps(
@@ -678,9 +678,9 @@ def test_packed_batches_and_many_records_are_heavy() -> None:
     bare_header = read_batch_header(plain(), 0)
     assert is_heavy_to_check([bare_header, packed_header])
     assert not is_heavy_to_check([bare_header] * (WALK_BYTES // bare_header.size))
-    many = [msgspec.structs.replace(bare_header, records_count=WALK_PIECES)]
-    assert not is_heavy_to_check(many)
-    assert is_heavy_to_check([*many, bare_header])
+    many_headers = [msgspec.structs.replace(bare_header, records_count=WALK_PIECES)]
+    assert not is_heavy_to_check(many_headers)
+    assert is_heavy_to_check([*many_headers, bare_header])
     assert is_heavy_to_check([read_batch_header(plain(record_value=bytes(WALK_BYTES)), 0)])
 
 
@@ -699,10 +699,10 @@ def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
     batch = wide(WIDE, codec)
     header = read_batch_header(batch, 0)
     assert is_heavy_to_check([header])
-    costs_ns, _, newest = in_steps(header, batch)
+    costs_ns, _, newest_ms = in_steps(header, batch)
     assert len(costs_ns) >= WIDE // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert newest == newest_timestamp(header, batch) == NOW
+    assert newest_ms == newest_timestamp(header, batch) == NOW
 
 
 def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
@@ -763,8 +763,8 @@ def append_to_segment(segment: Segment, batch_data: bytes) -> None:
 def test_the_first_record_of_at_least_a_time(
     compression: int, timestamp: int, start: int, expected: tuple[int, int] | None
 ) -> None:
-    made = segment((10, 30, 20), (25, 40), compression=compression)
-    assert run_steps(first_at_or_after([made], timestamp, start_offset=start)) == expected
+    made_segment = segment((10, 30, 20), (25, 40), compression=compression)
+    assert run_steps(first_at_or_after([made_segment], timestamp, start_offset=start)) == expected
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
@@ -797,9 +797,9 @@ def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
 
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
-    made = segment((10, 30), append_time=True)
-    assert run_steps(first_at_or_after([made], 20, start_offset=0)) == (30, 0)
-    assert run_steps(first_of_max([made])) == (30, 0)
+    made_segment = segment((10, 30), append_time=True)
+    assert run_steps(first_at_or_after([made_segment], 20, start_offset=0)) == (30, 0)
+    assert run_steps(first_of_max([made_segment])) == (30, 0)
 
 
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
@@ -815,27 +815,27 @@ def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.Monkey
     def missing(*_: object) -> bytes:
         raise MissingExtraError("no codec")
 
-    made = segment((10, 20, 30), compression=GZIP)
+    made_segment = segment((10, 20, 30), compression=GZIP)
     monkeypatch.setattr(unpacking, "decompress_at_once", missing)
-    assert run_steps(first_at_or_after([made], 10, start_offset=0)) == (10, 0)
-    assert run_steps(first_at_or_after([made], 15, start_offset=0)) == (30, 2)
-    assert run_steps(first_of_max([made])) == (30, 2)
+    assert run_steps(first_at_or_after([made_segment], 10, start_offset=0)) == (10, 0)
+    assert run_steps(first_at_or_after([made_segment], 15, start_offset=0)) == (30, 2)
+    assert run_steps(first_of_max([made_segment])) == (30, 2)
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_a_large_batch_is_read_in_steps(compression: int) -> None:
-    made = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
-    steps = first_at_or_after([made], 3 * STEP_RECORDS, start_offset=0)
+    made_segment = segment(tuple(range(4 * STEP_RECORDS)), compression=compression)
+    steps = first_at_or_after([made_segment], 3 * STEP_RECORDS, start_offset=0)
     for _ in range(2):
         assert isinstance(next(steps), int)
     assert run_steps(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
 
 
 def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
-    made = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
-    steps = first_at_or_after([made], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
+    made_segment = segment(tuple(range(2 * STEP_RECORDS)), (9_000,), base=10)
+    steps = first_at_or_after([made_segment], STEP_RECORDS, start_offset=STEP_RECORDS + 10 + 1)
     next(steps)
-    made.truncate_to(10, now_ms=0)
+    made_segment.truncate_to(10, now_ms=0)
     assert run_steps(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read
 
 

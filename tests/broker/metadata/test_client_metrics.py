@@ -144,15 +144,17 @@ def test_names_are_in_the_order_of_a_java_hash_set() -> None:
 @pytest.mark.parametrize("length", [1, CHARACTERS_MAX // NAMES_MAX + 1])
 def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
     names = [f"{number:0{length}}" for number in range(NAMES_MAX + (length == 1))]
-    many = {f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)}
-    assert requested_of(ID, CLIENT, many).metrics == (ALL,)
+    many_subscriptions = {
+        f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)
+    }
+    assert requested_of(ID, CLIENT, many_subscriptions).metrics == (ALL,)
     fewer = {f"{number}": {"metrics": ",".join(names[number:9_000:10])} for number in range(10)}
     assert set(requested_of(ID, CLIENT, fewer).metrics) == set(names[:9_000])
 
 
 def test_each_subscription_is_a_step() -> None:
-    many = {f"{number}": {"metrics": "a.,b."} for number in range(3)}
-    assert list(requested_metrics(ID, CLIENT, many)) == [WEIGHT + 2] * 3
+    many_subscriptions = {f"{number}": {"metrics": "a.,b."} for number in range(3)}
+    assert list(requested_metrics(ID, CLIENT, many_subscriptions)) == [WEIGHT + 2] * 3
 
 
 def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
@@ -215,9 +217,9 @@ def test_what_is_not_known_of_a_client_matches_nothing() -> None:
 # GetTelemetrySubscriptions
 
 
-@pytest.mark.parametrize("nobody", [None, uuid.UUID(int=0)])
-def test_a_client_without_an_id_is_given_one(nobody: uuid.UUID | None) -> None:
-    asker = Asker(metrics_of(), nobody)
+@pytest.mark.parametrize("empty_id", [None, uuid.UUID(int=0)])
+def test_a_client_without_an_id_is_given_one(empty_id: uuid.UUID | None) -> None:
+    asker = Asker(metrics_of(), empty_id)
     assert asker.get() is E.none
     assert asker.instance_id == uuid.UUID(int=7)
     assert asker.metrics.max_bytes == 100
@@ -447,10 +449,10 @@ def test_what_a_subscription_does_not_say_has_a_default() -> None:
 
 
 def test_a_subscription_is_described_whether_it_is_there_or_not() -> None:
-    nothing = client_metrics_values({})
+    default_values = client_metrics_values({})
     assert [
         (config_value.name, config_value.value, config_value.source, config_value.synonyms)
-        for config_value in nothing
+        for config_value in default_values
     ] == [
         ("interval.ms", "300000", ConfigSource.DEFAULT, ()),
         ("match", "", ConfigSource.DEFAULT, ()),

@@ -196,8 +196,8 @@ def test_ms_win_over_minutes_and_those_over_hours(
     )
     assert bool(config_value.synonyms) is has_ms
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
-    created = lookup.controller_value("retention.ms")
-    assert (created.value, created.source) == (retention_ms, source)
+    created_value = lookup.controller_value("retention.ms")
+    assert (created_value.value, created_value.source) == (retention_ms, source)
     assert log_config(cluster(), topic(), settings, release_rules=LATEST_RULES).retention_ms == int(
         retention_ms
     )
@@ -219,8 +219,8 @@ def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -
         ("remote.storage.enable", "false"),
     ):
         lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
-        created = lookup.controller_value(config_name)
-        assert (created.value, created.source) == (config_value, DEFAULT)
+        created_value = lookup.controller_value(config_name)
+        assert (created_value.value, created_value.source) == (config_value, DEFAULT)
 
 
 def test_synonyms_begin_with_the_config_that_is_described() -> None:

@@ -503,8 +503,8 @@ def test_who_makes_a_topic_between_the_slices_has_made_it(
 def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
     metadata_core, other_topic, outcomes = _made_meanwhile("other")
     assert metadata_core.image.topics["other"] is other_topic
-    decided = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
-    assert [metadata_core.image.topics[topic.name] for topic in decided] == outcomes
+    decided_topics = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+    assert [metadata_core.image.topics[topic.name] for topic in decided_topics] == outcomes
     fresh_metadata = metadata()
     ids = {fresh_metadata.new_topic_id() for _ in range(1_001)}
     assert {topic.topic_id for topic in metadata_core.image.topics.values()} == ids, (

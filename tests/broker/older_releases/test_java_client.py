@@ -59,7 +59,9 @@ def test_java_client(release: str, transaction_version: int, lacking: frozenset[
             check=False,
         )
     printed_lines = process.stdout.splitlines()
-    passed = {line.removeprefix("PASS ") for line in printed_lines if line.startswith("PASS ")}
+    passed_checks = {
+        line.removeprefix("PASS ") for line in printed_lines if line.startswith("PASS ")
+    }
     failed_tests = {
         line.removeprefix("FAIL ").partition(":")[0]: line
         for line in printed_lines
@@ -71,4 +73,4 @@ def test_java_client(release: str, transaction_version: int, lacking: frozenset[
         re.search(r"Unsupported(Version|ProtocolField)Exception", line)
         for line in failed_tests.values()
     ), failed_tests
-    assert {"commit", "abort", "fence", "transform", "rebalance"} <= passed
+    assert {"commit", "abort", "fence", "transform", "rebalance"} <= passed_checks

@@ -94,8 +94,8 @@ async def test_a_client_may_say_whom_it_means(
             api_key.api_key: (api_key.min_version, api_key.max_version)
             for api_key in answer.api_keys
         }
-        newest = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
-        assert ranges.items() >= newest.items() if error is E.none else not ranges
+        newest_ranges = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
+        assert ranges.items() >= newest_ranges.items() if error is E.none else not ranges
         assert bool(answer.supported_features) is (error is E.none)
 
 
@@ -161,7 +161,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             producer_epoch=-1,
             transaction_timeout=60_000,
         )
-        joined = await client.settled(
+        join_reply = await client.settled(
             HEARTBEAT,
             1,
             group_id="g",
@@ -170,7 +170,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
             topic_partitions=[],
             rebalance_timeout=5_000,
         )
-        epoch: int = joined.member_epoch
+        epoch: int = join_reply.member_epoch
 
         async def commit(version: int = 6, **fields: Any) -> ErrorCode:
             partition = {"partition_index": fields.pop("partition", 0), "committed_offset": 5}

@@ -163,8 +163,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
 
     def expected(self, end: int) -> list[WrittenRecord]:
         """Of each key below ``end`` the last committed record, where it has a value."""
-        decided = [record for record in self.written if self.is_committed(record)]
-        last_by_key = {record.key: record for record in decided if record.offset < end}
+        decided_records = [record for record in self.written if self.is_committed(record)]
+        last_by_key = {record.key: record for record in decided_records if record.offset < end}
         return sorted(record for record in last_by_key.values() if record.value is not None)
 
     def is_committed(self, record: WrittenRecord) -> bool:
@@ -210,26 +210,26 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     @invariant()
     def a_reader_sees_the_last_value_of_each_key(self) -> None:
         self.log.check_invariants()
-        stable = self.log.last_stable_offset
-        decided = [
+        stable_offset = self.log.last_stable_offset
+        decided_records = [
             record
             for record in self.written
-            if record.offset < stable and self.is_committed(record)
+            if record.offset < stable_offset and self.is_committed(record)
         ]
-        assert latest(self.read(COMMITTED)) == latest(decided)
+        assert latest(self.read(COMMITTED)) == latest(decided_records)
 
     @invariant()
     def a_replica_that_replays_it_knows_the_same(self) -> None:
-        replayed = replayed_log(
+        reread_log = replayed_log(
             self.log.batches(),
             topic_partition=PARTITION,
             config=CONFIG,
             leader_epoch=0,
             now_ms=self.now,
         )
-        replayed.advance_high_watermark(self.log.high_watermark)
+        reread_log.advance_high_watermark(self.log.high_watermark)
         replayed_by_id = {
-            producer.producer_id: producer for producer in replayed.producers.all_producers()
+            producer.producer_id: producer for producer in reread_log.producers.all_producers()
         }
         for living_producer in self.log.producers.all_producers():
             # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
@@ -245,8 +245,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
                 assert replace(replayed_producer, batches=()) == replace(
                     living_producer, batches=()
                 )
-        assert replayed.last_stable_offset == self.log.last_stable_offset
-        assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
+        assert reread_log.last_stable_offset == self.log.last_stable_offset
+        assert reread_log.snapshot().ongoing == self.log.snapshot().ongoing
 
     @invariant()
     def sequences_go_on(self) -> None:

@@ -339,7 +339,7 @@ class LogAgainstList(RuleBasedStateMachine):
             assert start >= self.stable()
             return
         upper = read_batch_header(read.records[-1]).last_offset + 1
-        touched, aborted = [], []
+        touched_transactions, aborted = [], []
         began: dict[int, int] = {}
         for event in self.events:
             if event.outcome is None:
@@ -350,9 +350,11 @@ class LogAgainstList(RuleBasedStateMachine):
             if first_offset is not None and not event.outcome:
                 aborted.append((event.pid, first_offset))
                 if first_offset < upper and event.base >= start:
-                    touched.append((event.pid, first_offset))
+                    touched_transactions.append((event.pid, first_offset))
         listed_transactions = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
-        assert [entry for entry in listed_transactions if entry in touched] == touched
+        assert [
+            entry for entry in listed_transactions if entry in touched_transactions
+        ] == touched_transactions
         assert set(listed_transactions) <= set(aborted)
 
     # Bounds and leaders
@@ -448,9 +450,9 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_exactly_what_is_decided(self) -> None:
-        stable = self.log.last_stable_offset
+        stable_offset = self.log.last_stable_offset
         for start in {self.log_start, (self.log_start + self.log_end) // 2, self.log_end}:
-            assert consume(self.log, start) == self.expected(start, stable, committed=True)
+            assert consume(self.log, start) == self.expected(start, stable_offset, committed=True)
         stored_batches = self.stored_to_read()
         values_read = [
             record.value
@@ -464,7 +466,7 @@ class LogAgainstList(RuleBasedStateMachine):
             sum(map(len, stored_batches)),
             ENOUGH_BYTES,
         )
-        assert self.log.latest(COMMITTED) == stable
+        assert self.log.latest(COMMITTED) == stable_offset
 
     def stored_to_read(self) -> list[bytes]:
         """All that a read_uncommitted reader gets, one segment after the other."""
@@ -480,15 +482,15 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def the_replayed_log_is_the_living_one(self) -> None:
-        replayed = replayed_log(
+        reread_log = replayed_log(
             [event.stored for event in self.events],
             topic_partition=PARTITION,
             config=CONFIG,
             leader_epoch=self.leader_epoch,
             high_watermark=self.high_watermark,
         )
-        replayed.check_invariants()
-        live, replayed_state = self.log.snapshot(), replayed.snapshot()
+        reread_log.check_invariants()
+        live, replayed_state = self.log.snapshot(), reread_log.snapshot()
         if self.log_start == 0 and not self.reloaded:
             assert live == replayed_state
         for producer, full_producer in zip(live.producers, replayed_state.producers, strict=True):

@@ -119,9 +119,9 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     # Commands
 
-    @rule(which=WHO, expects=st.booleans(), is_lost=LOST)
-    def init_producer_id(self, which: int, expects: bool, is_lost: bool) -> None:
-        expected = self.holder(which) if expects else None
+    @rule(holder_number=WHO, expects=st.booleans(), is_lost=LOST)
+    def init_producer_id(self, holder_number: int, expects: bool, is_lost: bool) -> None:
+        expected = self.holder(holder_number) if expects else None
         command = InitProducerId(
             transactional_id=TID, timeout_ms=TIMEOUT_MS, expected_identity=expected
         )
@@ -141,19 +141,19 @@ class OneTransactionalId(RuleBasedStateMachine):
             self.held.append(reply)
 
     @rule(
-        which=WHO,
+        holder_number=WHO,
         partitions=st.frozensets(st.sampled_from(PARTITIONS)),
         version=st.sampled_from([TV_0, TV_2]),
         is_lost=LOST,
     )
     def add(
         self,
-        which: int,
+        holder_number: int,
         partitions: frozenset[TopicPartition],
         version: TransactionVersion,
         is_lost: bool,
     ) -> None:
-        holder = self.holder(which)
+        holder = self.holder(holder_number)
         command = AddPartitions(
             transactional_id=TID,
             producer_id=holder.producer_id,
@@ -171,13 +171,15 @@ class OneTransactionalId(RuleBasedStateMachine):
             self.model.open |= partitions
 
     @rule(
-        which=WHO,
+        holder_number=WHO,
         committed=st.booleans(),
         version=st.sampled_from([TV_1, TV_2]),
         is_lost=LOST,
     )
-    def end(self, which: int, committed: bool, version: TransactionVersion, is_lost: bool) -> None:
-        holder = self.holder(which)
+    def end(
+        self, holder_number: int, committed: bool, version: TransactionVersion, is_lost: bool
+    ) -> None:
+        holder = self.holder(holder_number)
         command = EndTxn(
             transactional_id=TID,
             producer_id=holder.producer_id,
@@ -243,12 +245,12 @@ class OneTransactionalId(RuleBasedStateMachine):
     def level_changes(self, transaction_version: TransactionVersion) -> None:
         self.level = transaction_version
 
-    def holder(self, which: int) -> Identity:
-        if which == 0 and self.txn is not None:
-            present = _identity(self.txn.producer_id, self.txn.producer_epoch)
-            if present in self.held:
-                return present
-        return self.held[max(which or -1, -len(self.held))]
+    def holder(self, holder_number: int) -> Identity:
+        if holder_number == 0 and self.txn is not None:
+            present_identity = _identity(self.txn.producer_id, self.txn.producer_epoch)
+            if present_identity in self.held:
+                return present_identity
+        return self.held[max(holder_number or -1, -len(self.held))]
 
     # The way of a record
 

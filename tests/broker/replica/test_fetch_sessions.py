@@ -105,15 +105,15 @@ class Reader:
         plan = self.plan(*keys, forget=forget)
         assert not isinstance(plan, ErrorCode), plan
         outcomes_of_plan = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]
-        concluded = self.cache.conclude(plan, outcomes_of_plan, now_ms=self.now_ms)
-        if concluded.session_id:
-            self.session_id = concluded.session_id
+        conclusion = self.cache.conclude(plan, outcomes_of_plan, now_ms=self.now_ms)
+        if conclusion.session_id:
+            self.session_id = conclusion.session_id
             self.epoch = next_session_epoch(self.epoch)
-        return concluded
+        return conclusion
 
 
-def result_indexes(concluded: Conclusion) -> list[int]:
-    return [index for (_, index), _ in concluded.results]
+def result_indexes(conclusion: Conclusion) -> list[int]:
+    return [index for (_, index), _ in conclusion.results]
 
 
 # Epochs
@@ -144,16 +144,20 @@ def test_a_session_goes_on_after_the_last_epoch() -> None:
 def test_the_final_epoch_reads_everything_without_a_session() -> None:
     reader = Reader(sessions())
     reader.epoch = FINAL_EPOCH
-    concluded = reader.fetch(A, B)
-    assert (concluded.error, concluded.session_id, result_indexes(concluded)) == (E.none, 0, [0, 1])
+    conclusion = reader.fetch(A, B)
+    assert (conclusion.error, conclusion.session_id, result_indexes(conclusion)) == (
+        E.none,
+        0,
+        [0, 1],
+    )
     assert len(reader.cache) == 0
 
 
 def test_the_first_epoch_opens_a_session_and_reads_everything() -> None:
     reader = Reader(sessions())
-    concluded = reader.fetch(B, A)
-    assert concluded.session_id > 0
-    assert result_indexes(concluded) == [1, 0]
+    conclusion = reader.fetch(B, A)
+    assert conclusion.session_id > 0
+    assert result_indexes(conclusion) == [1, 0]
     assert len(reader.cache) == 1
 
 
@@ -233,9 +237,9 @@ def test_what_is_listed_and_forgotten_is_forgotten() -> None:
 def test_a_session_without_partitions_is_closed() -> None:
     reader = Reader(sessions())
     reader.fetch(A)
-    concluded = reader.fetch(B, forget=[A, B])
-    assert (concluded.error, concluded.session_id) == (E.none, 0)
-    assert result_indexes(concluded) == [1], "read all the same"
+    conclusion = reader.fetch(B, forget=[A, B])
+    assert (conclusion.error, conclusion.session_id) == (E.none, 0)
+    assert result_indexes(conclusion) == [1], "read all the same"
     assert len(reader.cache) == 0
 
 
@@ -332,8 +336,8 @@ def test_a_partition_that_had_records_is_read_last_next_time() -> None:
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (B, C, A)
-    concluded = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
-    assert result_indexes(concluded) == [2, 0]
+    conclusion = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
+    assert result_indexes(conclusion) == [2, 0]
     reader.epoch += 1
     plan = reader.plan(fetch_partition_of(B, 3))
     assert isinstance(plan, IncrementalPlan)
@@ -356,12 +360,12 @@ def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
 
 def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions() -> None:
     reader = Reader(sessions())
-    no_id, nothing = (
+    no_id, no_topic = (
         FetchOutcome(error=E.unknown_topic_id),
         FetchOutcome(error=E.unknown_topic_or_partition),
     )
-    concluded = reader.fetch(A, B, C, p0=nothing, p1=no_id)
-    assert result_indexes(concluded) == [2, 1, 0]
+    conclusion = reader.fetch(A, B, C, p0=no_topic, p1=no_id)
+    assert result_indexes(conclusion) == [2, 1, 0]
     plan = reader.plan()
     assert isinstance(plan, IncrementalPlan)
     assert plan.keys == (C, B, A), "the session has the order of the answer"

@@ -64,22 +64,26 @@ def choose(
     )
 
 
-@pytest.mark.parametrize(("rack", "chosen"), [("a", None), ("b", B2), ("c", B3), ("d", None)])
+@pytest.mark.parametrize(
+    ("rack", "expected_broker"), [("a", None), ("b", B2), ("c", B3), ("d", None)]
+)
 def test_a_follower_in_the_rack_is_chosen_and_the_leader_needs_no_word(
-    rack: str, chosen: BrokerId | None
+    rack: str, expected_broker: BrokerId | None
 ) -> None:
-    assert choose(led_partition(), rack) == chosen
+    assert choose(led_partition(), rack) == expected_broker
 
 
 def test_a_leader_in_the_rack_wins_over_followers_there() -> None:
     assert choose(led_partition(), "a", brokers=brokers(dict.fromkeys((B1, B2, B3), "a"))) is None
 
 
-@pytest.mark.parametrize(("offset", "chosen"), [(0, None), (1, B2), (END, B2), (END + 1, None)])
-def test_a_follower_must_have_the_offset(offset: int, chosen: BrokerId | None) -> None:
+@pytest.mark.parametrize(
+    ("offset", "expected_broker"), [(0, None), (1, B2), (END, B2), (END + 1, None)]
+)
+def test_a_follower_must_have_the_offset(offset: int, expected_broker: BrokerId | None) -> None:
     leader_partition = led_partition()
     leader_partition.followers[B2].log_start_offset = 1
-    assert choose(leader_partition, "b", offset=offset) == chosen
+    assert choose(leader_partition, "b", offset=offset) == expected_broker
 
 
 def test_a_follower_outside_of_the_isr_or_fenced_is_not_chosen() -> None:

@@ -260,12 +260,12 @@ def test_thousands_of_topics_of_one_partition_have_breaks_and_one_config() -> No
         image = image.with_topic(
             topic(f"t{topic_number}", topic_id=uuid.UUID(int=topic_number + 1))
         )
-    settled = image.with_topic(
+    settled_image = image.with_topic(
         topic("own", topic_id=uuid.UUID(int=900), configs={"segment.ms": "5"})
     )
     brokers = Brokers(cluster())
     replicas = brokers.each[B1]
-    steps = list(replicas.apply_in_steps(settled, now_ms=7))
+    steps = list(replicas.apply_in_steps(settled_image, now_ms=7))
     assert len(steps) >= 501
     configs = {id(log.config) for log in replicas.hosted.values()}
     assert len(configs) == 2
@@ -287,13 +287,13 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
         followed_replica.leader_epoch
         for followed_replica in brokers.apply(moved_image)[B2].followed_replicas
     ] == [5]
-    shrunk = moved_image.with_partition(
+    shrunk_image = moved_image.with_partition(
         TP,
         msgspec.structs.replace(
             partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
         ),
     )
-    assert brokers.apply(shrunk)[B2].followed_replicas == []
+    assert brokers.apply(shrunk_image)[B2].followed_replicas == []
 
 
 def test_without_a_leader_a_replica_follows_none() -> None:

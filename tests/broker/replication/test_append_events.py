@@ -141,8 +141,8 @@ def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
         "marker.written", "pid.close", "log.aborted", "log.hw", "log.lso"
     ]  # fmt: skip
     assert data(traced_log.events()[3])["rule"] == "marker.v1-same-epoch"
-    closed = data(traced_log.events()[4])
-    assert (closed["first"], closed["last"], closed["committed"]) == (0, 1, False)
+    close_data = data(traced_log.events()[4])
+    assert (close_data["first"], close_data["last"], close_data["committed"]) == (0, 1, False)
     assert data(traced_log.events()[7])["to"] == 2
     assert data(traced_log.events()[5]) == {
         "tp": "orders-0", "pid": PID, "first": 0, "last": 1, "lso": 0
@@ -257,8 +257,8 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     traced_log.trace.note_end_cause(log)
     traced_log.settle()
     events = traced_log.events()
-    (stable,) = [event for event in events if event.k == "log.lso"]
-    assert events[stable.p[0]].k == "marker.written"
+    (stable_event,) = [event for event in events if event.k == "log.lso"]
+    assert events[stable_event.p[0]].k == "marker.written"
 
 
 def test_what_was_cut_off_is_no_cause() -> None:

@@ -193,10 +193,10 @@ async def test_a_round_leaves_the_loop_to_others(
 async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> None:
     log = bench.host(FIRST, COMPACTED)
     bench.put(log, "a", "b")
-    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
-    broken[61] = 0x7E  # the length of its first record
+    broken_batch = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken_batch[61] = 0x7E  # the length of its first record
     (segment,) = log.local.inactive_segments(0, 1)
-    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    segment.append(bytes(broken_batch), 0, 1, max_timestamp=1, now_ms=1)
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
     assert bench.maintenance.uncleanable_count == 0

@@ -377,10 +377,10 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
     async def main(cluster: VirtualCluster) -> int:
         cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
         for topic_number in range(5):
-            created = cluster.sim.metadata.create_topic(
+            created_topic = cluster.sim.metadata.create_topic(
                 TopicToCreate(name=f"t{topic_number}", partitions=3, replication_factor=3)
             )
-            assert isinstance(created, TopicImage)
+            assert isinstance(created_topic, TopicImage)
             await asyncio.sleep(0.001)
         await asyncio.sleep(5)
         tracer = cluster.sim.environment.tracer
@@ -540,10 +540,10 @@ def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
 
 def test_a_new_session_replaces_the_old_one() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.epoch = 0
     second_fetch = follower.park(position())
-    assert parked.result().partitions == ()
+    assert parked_fetch.result().partitions == ()
     assert not second_fetch.done()
 
 
@@ -551,10 +551,10 @@ def test_a_forgotten_partition_is_no_news() -> None:
     follower = Follower()
     follower.bench.append(plain())
     follower.fetch(position())
-    parked = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
+    parked_fetch = follower.park(forgotten_partitions=((TOPIC_ID, TP),))
     follower.bench.append(plain())
     follower.bench.settle()
-    assert not parked.done()
+    assert not parked_fetch.done()
 
 
 def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
@@ -562,12 +562,14 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
     follower.bench.append(plain())
     unnamed = TopicPartition("", 0)
     assert follower.told(position(topic_partition=unnamed)).topic_partition == TP
-    parked = follower.park(
+    parked_fetch = follower.park(
         position(1, topic_partition=unnamed), forgotten_partitions=((TOPIC_ID, unnamed),)
     )
-    assert not parked.done()
-    nobody = uuid.UUID(int=5)
-    strange = follower.told(position(topic_id=nobody, topic_partition=unnamed), session_epoch=0)
+    assert not parked_fetch.done()
+    unknown_topic_id = uuid.UUID(int=5)
+    strange = follower.told(
+        position(topic_id=unknown_topic_id, topic_partition=unnamed), session_epoch=0
+    )
     assert strange.error is ErrorCode.unknown_topic_or_partition
 
 
@@ -576,12 +578,12 @@ def test_a_partition_may_be_named_by_its_topics_id_alone() -> None:
 
 def test_an_append_ends_the_wait_after_the_present_callback() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.bench.append(plain())
     follower.bench.append(plain())
-    assert not parked.done()
+    assert not parked_fetch.done()
     follower.bench.settle()
-    (partition,) = parked.result().partitions
+    (partition,) = parked_fetch.result().partitions
     assert [batch.base_offset for batch in partition.batches] == [0, 1]
 
 
@@ -592,8 +594,8 @@ def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> No
     follower.bench.leader.log.delete_records_before(3)
     (partition,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
     assert (partition.log_start_offset, partition.batches) == (3, ())
-    parked = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
-    assert not parked.done()
+    parked_fetch = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
+    assert not parked_fetch.done()
 
 
 def test_a_wait_without_news_ends_at_its_deadline() -> None:
@@ -619,9 +621,9 @@ def test_who_does_not_want_to_wait_does_not() -> None:
 
 def test_a_stopping_broker_lets_its_followers_go() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.sessions.stop()
-    assert parked.done()
+    assert parked_fetch.done()
 
 
 def test_a_position_is_an_acknowledgement() -> None:
@@ -650,11 +652,11 @@ def test_an_answer_has_a_size() -> None:
 
 def test_the_next_answer_reports_lost_leadership() -> None:
     follower = Follower()
-    parked = follower.park(position())
+    parked_fetch = follower.park(position())
     follower.bench.leader.replicas.replicated[TP].leader_epoch = LeaderEpoch(1)
     follower.bench.append(plain())
     follower.bench.settle()
-    assert [partition.error for partition in parked.result().partitions] == [
+    assert [partition.error for partition in parked_fetch.result().partitions] == [
         ErrorCode.not_leader_or_follower
     ]
 

@@ -37,18 +37,18 @@ def real_network() -> Network:
 
 async def test_clients_connect_over_real_sockets() -> None:
     network = real_network()
-    received: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    received_future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     class Server(asyncio.Protocol):
         def data_received(self, data: bytes) -> None:
-            received.set_result(data)
+            received_future.set_result(data)
 
     listener = await network.listen("127.0.0.1", 0, Server)
     host, port = listener.address
     assert port != 0
     transport = await network.connect(host, port, asyncio.Protocol)
     transport.write(b"hello")
-    assert await received == b"hello"
+    assert await received_future == b"hello"
     transport.close()
     await listener.close()
     with pytest.raises(OSError, match=str(port)):
@@ -285,9 +285,9 @@ async def test_one_waits_for_the_other() -> None:
         order.append("second")
 
     await unpacker.enter()
-    leaving = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
+    leaving_task = asyncio.get_running_loop().create_task(unpacker.unpack(wait_in_room, Work(1)))
     await begin_event.wait()
-    leaving.cancel()  # its client has gone; the thread works on
+    leaving_task.cancel()  # its client has gone; the thread works on
     unpacker.leave()
     await unpacker.enter()
     unpack_task = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
@@ -339,13 +339,13 @@ def test_what_waited_is_handed_back_once_and_in_order() -> None:
 
 def test_watchers_are_called() -> None:
     cuts = LinkCuts()
-    healed: list[object] = []
-    leave = cuts.watch(lambda *link: healed.append(link))
+    healed_links: list[object] = []
+    leave = cuts.watch(lambda *link: healed_links.append(link))
     cuts.notify_watchers((B1, B2))
-    assert healed == [(B1, B2)]
+    assert healed_links == [(B1, B2)]
     leave()
     cuts.notify_watchers((B2, B1))
-    assert healed == [(B1, B2)]
+    assert healed_links == [(B1, B2)]
 
 
 def test_a_quick_message_does_not_overtake_a_slow_one() -> None:

@@ -169,10 +169,10 @@ async def test_a_missing_peer_is_a_disconnect() -> None:
 
 async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
     link_bench = LinkBench()
-    never = asyncio.get_running_loop().create_future()
+    never_future = asyncio.get_running_loop().create_future()
 
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        return await never
+        return await never_future
 
     link_bench.network.register(B, handler)
     link_bench.network.register(C, handler)
@@ -186,7 +186,7 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
             await future
     assert await link_bench.ask("after") == "after"
     assert not other_request.done()
-    never.set_result("late")
+    never_future.set_result("late")
     assert await other_request == "late"
     await link_bench.tasks.close()
 
@@ -225,14 +225,14 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
     await asyncio.sleep(0)
     link_bench.network.cut(A, B)
     answer.set_result("late")
-    swallowed = link_bench.ask("swallowed")
+    swallowed_request = link_bench.ask("swallowed")
     given_up = link_bench.ask("given up", timeout_ms=1)
     with pytest.raises(PeerTimeoutError):
         await given_up
     assert handled == ["under way"]
     assert not under_way.done(), "its answer is on the same link"
     link_bench.network.heal(A, B)
-    assert (await under_way, await swallowed) == ("late", "swallowed")
+    assert (await under_way, await swallowed_request) == ("late", "swallowed")
     assert handled == ["under way", "swallowed"]
     link_bench.network.heal(A, B)
     assert link_bench.network.in_flight == 0
@@ -240,13 +240,13 @@ async def test_a_swallowed_request_arrives_after_the_heal_while_its_caller_waits
 
 async def test_a_watcher_learns_only_of_links_that_heal() -> None:
     link_bench = LinkBench()
-    healed: list[tuple[BrokerId, BrokerId]] = []
-    link_bench.network.on_heal(lambda source, target: healed.append((source, target)))
+    healed_links: list[tuple[BrokerId, BrokerId]] = []
+    link_bench.network.on_heal(lambda source, target: healed_links.append((source, target)))
     link_bench.network.heal(A, B)
     link_bench.network.cut(A, B)
     link_bench.network.cut(B, A, LinkCut.REFUSED)
     link_bench.network.heal(A, B)
-    assert healed == [(A, B)]
+    assert healed_links == [(A, B)]
     assert not link_bench.network.reaches(B, A)
 
 
@@ -263,7 +263,7 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "answer_error", "log_events"),
+    ("error", "answer_error", "log_events"),
     [
         (ValueError("broken"), ErrorCode.unknown_server_error, ["peer.handler_failed"]),
         (
@@ -275,10 +275,10 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     ids=["a bug", "an error alone"],
 )
 async def test_a_handler_that_fails_answers_with_an_error(
-    raised: Exception, answer_error: ErrorCode, log_events: list[str]
+    error: Exception, answer_error: ErrorCode, log_events: list[str]
 ) -> None:
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
-        raise raised
+        raise error
 
     link_bench = LinkBench()
     link_bench.network.register(B, handler)
@@ -550,8 +550,8 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
 
     link_bench = LinkBench(interceptor=Script(**{point: hold_then_break}))
     handled = link_bench.handled_by(B)
-    held_request, struck = link_bench.ask("held"), link_bench.ask("struck")
-    for future in (held_request, struck):
+    held_request, struck_request = link_bench.ask("held"), link_bench.ask("struck")
+    for future in (held_request, struck_request):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):
             await future
     gate.set_result(PASS)

@@ -328,8 +328,8 @@ class Turns:
         self.later.append(callback)
 
     def turn(self) -> None:
-        due, self.later = self.later, []
-        for callback in due:
+        due_callbacks, self.later = self.later, []
+        for callback in due_callbacks:
             callback()
 
 
@@ -384,8 +384,8 @@ def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
         turns.turn()
         if number % 100 == 0:
             sizes.append(tracer.size)
-    (opening,) = list(tracer.events(tracer.first_index))[:1]
-    assert (opening.k, opening.d) == ("snapshot", {"part": 0})
+    (opening_event,) = list(tracer.events(tracer.first_index))[:1]
+    assert (opening_event.k, opening_event.d) == ("snapshot", {"part": 0})
     assert max(sizes) < 9 * CHUNK_BYTES
     assert sizes[-1] > 6 * CHUNK_BYTES
     assert told_parts(tracer)[:4] == [0, 1, 2, 0]

@@ -40,7 +40,9 @@ class Writer:
     def __init__(self, bytes_max: int | None) -> None:
         self.ring = Ring(bytes_max, TraceLines(None))
 
-    def write(self, kind: str = "note", *, tx: str = "", opening: bool = False, **data: str) -> int:
+    def write(
+        self, kind: str = "note", *, tx: str = "", is_opening: bool = False, **data: str
+    ) -> int:
         index = self.ring.next
         event = {"i": index, "t": 0, "n": 0, "l": 1, "p": [], "k": kind}
         if tx:
@@ -48,7 +50,7 @@ class Writer:
         event["d"] = {**data, "text": _FILLER}
         row: Row = (0, 0, (), kind, tx, event["d"], None)
         text = msgspec.json.encode(event) + b"\n"
-        self.ring.add(text, 1, lives_of([row]), is_opening=opening)
+        self.ring.add(text, 1, lives_of([row]), is_opening=is_opening)
         return index
 
     def fill(self, event_count: int) -> None:
@@ -130,7 +132,7 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     snapshots = []
     for _ in range(20):
-        snapshots.append(writer.write("snapshot", opening=True))
+        snapshots.append(writer.write("snapshot", is_opening=True))
         writer.fill(50)
     assert writer.ring.first in snapshots[1:]
     assert writer.ring.size <= 4 * CHUNK_BYTES
@@ -140,7 +142,7 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
 def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(is_opening: bool) -> None:
     writer = Writer(4 * CHUNK_BYTES)
     most_bytes = 0
-    writer.write("snapshot", opening=is_opening)
+    writer.write("snapshot", is_opening=is_opening)
     for _ in range(1_000):
         writer.write()
         most_bytes = max(most_bytes, writer.ring.size)
@@ -220,9 +222,11 @@ NOTED = st.tuples(
 
 @pytest.mark.slow
 @given(st.lists(NOTED, max_size=40))
-def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted: Any) -> None:
+def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(
+    noted_events: Any,
+) -> None:
     ring, whole_tracer = full_tracer(ring_bytes=1 << 20), full_tracer()
-    for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted):
+    for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted_events):
         for tracer in (ring, whole_tracer):
             tracer.emit(
                 "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index),
@@ -275,8 +279,8 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
 
 
 def test_what_goes_without_saying_is_hidden_at_first() -> None:
-    hidden = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
-    assert hidden == {
+    hidden_kinds = {name for name, event_kind in KINDS.items() if event_kind.importance == 0}
+    assert hidden_kinds == {
         "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
     }  # fmt: skip
 

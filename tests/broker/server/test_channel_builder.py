@@ -132,15 +132,15 @@ async def test_who_has_not_logged_in_is_cut_off(cluster: VirtualCluster) -> None
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
 async def test_who_is_not_known_may_not_send_as_much_as_who_is(cluster: VirtualCluster) -> None:
     too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
-    known_wire, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+    known_wire, unknown_wire = await sasl_wire(cluster), await sasl_wire(cluster)
     await log_in(known_wire)
-    unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
-    assert (await unknown.answer())[1].error_code is ErrorCode.none
-    unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
-    assert await unknown.is_closed_by_broker()
+    unknown_wire.send(request(unknown_wire, 17, 1, mechanism="PLAIN"))
+    assert (await unknown_wire.answer())[1].error_code is ErrorCode.none
+    unknown_wire.send(request(unknown_wire, 36, 2, auth_bytes=bytes(too_much)))
+    assert await unknown_wire.is_closed_by_broker()
     known_wire.send(request(known_wire, 36, 2, auth_bytes=bytes(too_much)))
     assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
-    await unknown.close()
+    await unknown_wire.close()
     await known_wire.close()
 
 
@@ -329,7 +329,7 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         advertised_host="kafka.test",
         plain_users={"alice": "secret"},
     )
-    outside = SecureListener(
+    outside_listener = SecureListener(
         name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT, port=9093, max_reauth_ms=5_000
     )
 
@@ -350,7 +350,7 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
         assert (await log_in(wire)).error_code is ErrorCode.none
         await wire.close()
 
-    security = SecurityOptions(listeners=(outside, inside), has_plain_listener=False)
+    security = SecurityOptions(listeners=(outside_listener, inside), has_plain_listener=False)
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
 
 

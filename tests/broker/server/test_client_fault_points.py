@@ -236,11 +236,11 @@ async def test_a_damaged_fetched_batch_has_a_wrong_crc(
     assert cluster.injector.rules()[0].matched == 0, "an answer without a batch is none"
     wire.send(fetch(wire, first_partition()))
     _, message = await wire.answer()
-    broken = bytes(message.responses[0].partitions[0].records)
+    broken_batch = bytes(message.responses[0].partitions[0].records)
     assert next(
         position
         for position in range(len(sound_batch))
-        if sound_batch[position] != broken[position]
+        if sound_batch[position] != broken_batch[position]
     ) in range(17, 21)
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 5

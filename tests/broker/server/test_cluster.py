@@ -113,8 +113,8 @@ def test_a_broker_zero_leads_coordinates_and_commits() -> None:
         await kafka.sim.kill_broker(BrokerId(0))
         await kafka.sim.start_broker(BrokerId(0))
 
-    chosen = msgspec.structs.replace(options(), first_broker_id=0)
-    run_cluster(main, cluster_options=chosen)
+    chosen_options = msgspec.structs.replace(options(), first_broker_id=0)
+    run_cluster(main, cluster_options=chosen_options)
 
 
 @pytest.mark.parametrize("topics", [(("a b", 1),), (("orders", 1), ("orders", 1))])

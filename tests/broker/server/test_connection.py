@@ -333,10 +333,10 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     async def fail(_request: Request) -> object:
         raise ZeroDivisionError("a bug")
 
-    broken = HANDLERS[0].with_parts(handle=fail, subject=no_subject)
+    broken_handler = HANDLERS[0].with_parts(handle=fail, subject=no_subject)
     apis = ApiTable(
         listener=SHIPPED.listener,
-        handlers={**HANDLERS, 0: broken},
+        handlers={**HANDLERS, 0: broken_handler},
         accepted=SHIPPED.accepted,
         advertised=SHIPPED.advertised,
     )
@@ -381,17 +381,19 @@ async def test_connections_and_requests_are_in_the_trace(
     kinds = [event.k for event in events]
     assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
     (cause,) = events[kinds.index("log.append")].p
-    received = next(event for event in events if event.i == cause)
-    assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), "the request is the cause"
+    receive_event = next(event for event in events if event.i == cause)
+    assert (receive_event.k, receive_event.d["api"]) == ("msg.recv", "Produce"), (
+        "the request is the cause"
+    )
     answer_event = next(
         event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
     )
     assert (answer_event.k, answer_event.d["response"]) == ("msg.send", True)
     assert "error" not in answer_event.d
-    assert answer_event.d["correlation"] == received.d["correlation"]
-    assert received.d["summary"] == str(first_partition())
-    assert received.d["bytes"] > answer_event.d["bytes"] > 0
-    assert received.p == (), "a foreign client's request is a root"
+    assert answer_event.d["correlation"] == receive_event.d["correlation"]
+    assert receive_event.d["summary"] == str(first_partition())
+    assert receive_event.d["bytes"] > answer_event.d["bytes"] > 0
+    assert receive_event.p == (), "a foreign client's request is a root"
     assert "client/wire" in cluster.env.tracer.nodes
 
 
@@ -507,20 +509,20 @@ async def a_transaction(cluster: VirtualCluster) -> None:
 
 def test_a_request_is_logged_with_connection_client_transaction_and_correlation() -> None:
     lines = logs_of(a_transaction)
-    (received,) = matching_lines(lines, "request.received", api="EndTxn")
-    assert received["log_level"] == "debug"
-    assert received["client_id"] == "shop"
-    assert received["transactional_id"] == "tx"
-    assert received["version"] == 5
-    assert received["broker"] == 1
-    assert received["principal"] == "User:ANONYMOUS"
-    own_address, peer, number = received["connection"].split("-")
+    (receive_line,) = matching_lines(lines, "request.received", api="EndTxn")
+    assert receive_line["log_level"] == "debug"
+    assert receive_line["client_id"] == "shop"
+    assert receive_line["transactional_id"] == "tx"
+    assert receive_line["version"] == 5
+    assert receive_line["broker"] == 1
+    assert receive_line["principal"] == "User:ANONYMOUS"
+    own_address, peer, number = receive_line["connection"].split("-")
     assert own_address.startswith("127.0.0.1:")
     assert peer != own_address
     assert int(number) >= 0
     (answer_line,) = matching_lines(lines, "request.answered", api="EndTxn")
-    assert answer_line["correlation_id"] == received["correlation_id"]
-    assert answer_line["connection"] == received["connection"]
+    assert answer_line["correlation_id"] == receive_line["correlation_id"]
+    assert answer_line["connection"] == receive_line["connection"]
     assert answer_line["ms"] >= 0
     assert "errors" not in answer_line
     (metadata_line,) = matching_lines(lines, "request.answered", api="Metadata")[:1]
@@ -529,13 +531,15 @@ def test_a_request_is_logged_with_connection_client_transaction_and_correlation(
 
 def test_a_connection_is_logged_when_it_opens_and_closes() -> None:
     lines = logs_of(a_transaction)
-    opened, closed = (
+    opened_lines, closed_lines = (
         matching_lines(lines, "connection.opened"),
         matching_lines(lines, "connection.closed"),
     )
-    assert len(opened) >= 2
-    assert {line["connection"] for line in closed} <= {line["connection"] for line in opened}
-    assert len({line["connection"] for line in opened}) == len(opened)
+    assert len(opened_lines) >= 2
+    assert {line["connection"] for line in closed_lines} <= {
+        line["connection"] for line in opened_lines
+    }
+    assert len({line["connection"] for line in opened_lines}) == len(opened_lines)
 
 
 def test_nothing_is_logged_or_bound_unless_somebody_wants_it() -> None:
@@ -615,9 +619,9 @@ def test_requests_that_wait_side_by_side_do_not_share_what_is_bound() -> None:
     assert len(names) == 4
     assert set(names[:2]) == {"one", "two"}, "both wait at the same time"
     for client_id in ("one", "two"):
-        (received,) = matching_lines(lines, "request.received", client_id=client_id)
+        (receive_line,) = matching_lines(lines, "request.received", client_id=client_id)
         (answer_line,) = matching_lines(lines, "request.answered", client_id=client_id)
-        assert answer_line["connection"] == received["connection"]
+        assert answer_line["connection"] == receive_line["connection"]
     assert not any(
         "client_id" in matching_line for matching_line in matching_lines(lines, "connection.closed")
     )
@@ -653,11 +657,11 @@ def test_a_transaction_that_took_too_long_is_news() -> None:
 
 
 def parts_of(*pieces: bytes) -> list[bytes]:
-    parked = ParkedAnswers()
-    parked.add(pieces)
+    parked_answers = ParkedAnswers()
+    parked_answers.add(pieces)
     parts = []
-    while parked:
-        parts.append(b"".join(parked.next_part()))
+    while parked_answers:
+        parts.append(b"".join(parked_answers.next_part()))
     return parts
 
 
@@ -681,20 +685,20 @@ def test_parts_are_all_of_it_in_order_and_none_is_too_large(sizes: tuple[int, ..
 
 
 def test_a_large_piece_is_not_copied() -> None:
-    parked = ParkedAnswers()
+    parked_answers = ParkedAnswers()
     batch = bytes(3 * PART_BYTES)
-    parked.add([batch])
-    (response_part,) = parked.next_part()
+    parked_answers.add([batch])
+    (response_part,) = parked_answers.next_part()
     assert isinstance(response_part, memoryview)
     assert response_part.obj is batch
-    assert sum(map(len, parked.remaining_pieces())) == 2 * PART_BYTES
+    assert sum(map(len, parked_answers.remaining_pieces())) == 2 * PART_BYTES
 
 
 @pytest.mark.parametrize(("size", "is_joined"), [(16_000, False), (100, True)])
 def test_pieces_of_a_part_are_joined_where_they_are_small(*, size: int, is_joined: bool) -> None:
-    parked = ParkedAnswers()
-    parked.add([bytes(size)] * (2 * PART_BYTES // size))
-    assert (len(parked.next_part()) == 1) is is_joined
+    parked_answers = ParkedAnswers()
+    parked_answers.add([bytes(size)] * (2 * PART_BYTES // size))
+    assert (len(parked_answers.next_part()) == 1) is is_joined
 
 
 class Reader:
@@ -706,18 +710,18 @@ class Reader:
 
 
 def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
-    unread = HeldBytes(100)
-    small_reader, large_reader, newest = Reader(), Reader(), Reader()
-    unread.set_held_bytes(small_reader, 20)
-    unread.set_held_bytes(large_reader, 60)
-    unread.set_held_bytes(large_reader, 70)
-    assert unread.total == 90
-    unread.set_held_bytes(newest, 11)
-    assert (small_reader.given_up, large_reader.given_up, newest.given_up) == (0, 1, 0)
-    assert unread.total == 31
-    unread.forget(small_reader)
-    unread.forget(small_reader)
-    assert unread.total == 11
+    held_bytes = HeldBytes(100)
+    small_reader, large_reader, newest_reader = Reader(), Reader(), Reader()
+    held_bytes.set_held_bytes(small_reader, 20)
+    held_bytes.set_held_bytes(large_reader, 60)
+    held_bytes.set_held_bytes(large_reader, 70)
+    assert held_bytes.total == 90
+    held_bytes.set_held_bytes(newest_reader, 11)
+    assert (small_reader.given_up, large_reader.given_up, newest_reader.given_up) == (0, 1, 0)
+    assert held_bytes.total == 31
+    held_bytes.forget(small_reader)
+    held_bytes.forget(small_reader)
+    assert held_bytes.total == 11
 
 
 @pytest.mark.parametrize("is_paused", [False, True])

@@ -423,9 +423,11 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
 
 def create(sim: SimCluster, name: str, **changes: object) -> TopicImage:
-    created = sim.metadata.create_topic(msgspec.convert({"name": name, **changes}, TopicToCreate))
-    assert isinstance(created, TopicImage)
-    return created
+    created_topic = sim.metadata.create_topic(
+        msgspec.convert({"name": name, **changes}, TopicToCreate)
+    )
+    assert isinstance(created_topic, TopicImage)
+    return created_topic
 
 
 @within(run_cluster)
@@ -543,10 +545,12 @@ async def test_a_reassignment_that_was_under_way_is_forgotten(cluster: VirtualCl
     orders = TopicPartition("orders", 0)
     partition = sim.metadata.image.partition(orders)
     assert partition is not None
-    moving = msgspec.structs.replace(
+    moving_partition = msgspec.structs.replace(
         partition, replicas=(1, 2, 3), adding=(BrokerId(3),), removing=(BrokerId(1),)
     )
-    was = msgspec.structs.replace(snapshot, image=snapshot.image.with_partition(orders, moving))
+    was = msgspec.structs.replace(
+        snapshot, image=snapshot.image.with_partition(orders, moving_partition)
+    )
     image = restore_image(sim.metadata.image, was, new_topic_id=sim.metadata.new_topic_id)
     partition_image = image.partition(orders)
     assert partition_image is not None

@@ -216,8 +216,8 @@ def test_what_goes_to_the_dead_letters(
     partition = load_partition(f"0-0 0 {delivery_count - 1}", "5-9 0 1")
     a = PartitionMember(partition, settings=SharePartitionSettings(has_dead_letter_topic=True))
     assert a.takes("0-0") == f"0-0:{delivery_count}"
-    concluded = a.acknowledge(f"0-0:{acknowledge_type}")
-    assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (
+    conclusion = a.acknowledge(f"0-0:{acknowledge_type}")
+    assert [dead_letter.reason for dead_letter in conclusion.dead_letters] == (
         [reason] if reason else []
     )
     if state is RecordState.ARCHIVING:

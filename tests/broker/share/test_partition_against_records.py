@@ -262,7 +262,7 @@ class Walk:
         self.now_ms += self.random.choice([1, LOCK_MS // 2, LOCK_MS])
 
     def locks_run_out(self) -> None:
-        due = self.partition.next_lock_deadline_ms()
+        due_ms = self.partition.next_lock_deadline_ms()
         write = self.partition.expire_locks(self.now_ms, self.settings)
         moved_records = []
         for offset, record in self.records.items():
@@ -271,7 +271,7 @@ class Walk:
                 record.deadline_ms = None
                 moved_records.append(record)
         self.met["locks ran out"] += bool(moved_records)
-        assert not moved_records or (due is not None and due <= self.now_ms)
+        assert not moved_records or (due_ms is not None and due_ms <= self.now_ms)
         self.sent(write, moved_records, is_transition=False)
 
     def delete_records(self) -> None:
@@ -299,9 +299,9 @@ class Walk:
         is_accepted = self.writes.pop(token)
         moved_records = [record for record in self.records.values() if record.token == token]
         error = 0 if is_accepted else REFUSED
-        concluded = self.partition.conclude(token, error, "text", self.now_ms)
-        assert (concluded.rejection is not None) == (bool(moved_records) and not is_accepted)
-        self.letters += concluded.dead_letters
+        conclusion = self.partition.conclude(token, error, "text", self.now_ms)
+        assert (conclusion.rejection is not None) == (bool(moved_records) and not is_accepted)
+        self.letters += conclusion.dead_letters
         for record in moved_records:
             if is_accepted:
                 record.token = record.deadline_ms = None

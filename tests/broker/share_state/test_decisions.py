@@ -174,12 +174,15 @@ def test_too_many_batches_are_refused_before_anything_is_combined(
     state_bench: ShareStateBench,
 ) -> None:
     state_bench.initialize()
-    many = [
+    many_batches = [
         StateBatch(2 * batch_number, 2 * batch_number, 2, 1)
         for batch_number in range(BATCHES_MAX + 1)
     ]
-    assert rejection_of(state_bench.decisions.write(writing(*many)))[0] is E.unknown_server_error
-    assert isinstance(state_bench.write(*many[:-1]), ShareUpdate)
+    assert (
+        rejection_of(state_bench.decisions.write(writing(*many_batches)))[0]
+        is E.unknown_server_error
+    )
+    assert isinstance(state_bench.write(*many_batches[:-1]), ShareUpdate)
 
 
 def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(

@@ -179,10 +179,12 @@ def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
         3,
         None,
     )
-    broken = shard()
-    assert list(broken.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
-    assert set(broken.states) == {A}
-    assert broken.load_problem is not None
+    broken_shard = shard()
+    assert list(broken_shard.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [
+        2
+    ]
+    assert set(broken_shard.states) == {A}
+    assert broken_shard.load_problem is not None
 
 
 def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:

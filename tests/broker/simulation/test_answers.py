@@ -228,11 +228,13 @@ def _joining(size: int) -> dict[str, Any]:
 
 async def _heavy(wire: WireClient) -> None:
     """A group with a heavy member, a config with a long value."""
-    joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code)
-    synced = {"group_id": "heavy", "generation_id": joined.generation_id}
-    synced |= {"member_id": joined.member_id}
-    synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
-    await _ask_with_size(wire, 14, 2, synced)
+    join_reply = await _until(
+        wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code
+    )
+    sync_fields = {"group_id": "heavy", "generation_id": join_reply.generation_id}
+    sync_fields |= {"member_id": join_reply.member_id}
+    sync_fields["assignments"] = [{"member_id": join_reply.member_id, "assignment": b""}]
+    await _ask_with_size(wire, 14, 2, sync_fields)
     config_value = ",".join(["0:1"] * (HEAVY_BYTES // 4))
     name = "leader.replication.throttled.replicas"
     config = {"name": name, "config_operation": 0, "value": config_value}
@@ -292,11 +294,11 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
     async with cluster.client(request_timeout_ms=2_000) as client:
         arm_bad_weather(injector)  # our client asks once for its first metadata
         await transact(client)
-        struck = [state.struck for state in injector.rules()]
+        strike_counts = [state.struck for state in injector.rules()]
         injector.disarm_all()
         values_read = await values(client, "orders")
     assert sorted(config_value for config_value in values_read if config_value) == sorted(RECORDS)
-    return cluster.env.tracer.hash, struck
+    return cluster.env.tracer.hash, strike_counts
 
 
 def story(seed: int) -> tuple[str, list[int]]:
@@ -304,8 +306,8 @@ def story(seed: int) -> tuple[str, list[int]]:
 
 
 def test_bad_weather_loses_nothing_and_doubles_nothing(seed: int) -> None:
-    _, struck = story(seed)
-    assert sum(struck) > 5
+    _, strike_counts = story(seed)
+    assert sum(strike_counts) > 5
 
 
 @pytest.mark.slow

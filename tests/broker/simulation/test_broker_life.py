@@ -216,14 +216,14 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
     """
     sim = cluster.sim
     t = TopicPartition("t", 0)
-    created = sim.metadata.create_topic(
+    created_topic = sim.metadata.create_topic(
         TopicToCreate(
             name="t",
             assignments=((0, (B1, B2)),),
             configs={"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
         )
     )
-    assert isinstance(created, TopicImage)
+    assert isinstance(created_topic, TopicImage)
     async with cluster.client(**PATIENT) as client:
         await Producer(client, transactional_id="first").init_transactions()
         transactional_id = far_from(cluster, {B1, B2})
@@ -262,9 +262,9 @@ async def test_a_load_that_never_ends_is_ended_by_another_leader(cluster: Virtua
         producer = Producer(client, transactional_id=TX)
         await producer.init_transactions()
         cluster.arm(Drop(), FaultPoint.COORDINATOR_LOAD, limit=1)
-        stuck = cluster.move(cluster.home(TX))
+        stuck_coordinator = cluster.move(cluster.home(TX))
         await asyncio.sleep(60)
-        assert isinstance(described(cluster, stuck), Rejection)
+        assert isinstance(described(cluster, stuck_coordinator), Rejection)
         cluster.move(cluster.home(TX))
         await Producer(client, transactional_id=TX).init_transactions()
 

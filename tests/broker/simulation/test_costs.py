@@ -299,10 +299,13 @@ def _fetched(**fields: Any) -> dict[str, Any]:
         "last_fetched_epoch": -1,
         "log_start_offset": -1,
     }
-    wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
-    wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
-    wanted |= {"topics": [{"topic": "orders", "partitions": [partition_fields]}], "rack_id": ""}  # type: ignore[dict-item]
-    return {**wanted, **fields}
+    fetch_fields = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
+    fetch_fields |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
+    fetch_fields |= {
+        "topics": [{"topic": "orders", "partitions": [partition_fields]}],
+        "rack_id": "",
+    }  # type: ignore[dict-item]
+    return {**fetch_fields, **fields}
 
 
 def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
@@ -625,19 +628,19 @@ async def _measured(broker: Broker) -> Costs:
     costs_by_name: Costs = {}
     for api_key, version, values in ASKED:
         request_values = values(broker)
-        with CountedSteps() as counted:
+        with CountedSteps() as step_counter:
             answer = await broker.ask(api_key, version, request_values)
             await asyncio.sleep(0.001)
-        costs_by_name[api_name(api_key)] = counted.total, counted.longest
+        costs_by_name[api_name(api_key)] = step_counter.total, step_counter.longest
         if api_key == KEYS["InitProducerId"]:
             broker.producer = answer.producer_id, answer.producer_epoch
-    with CountedSteps() as counted:
+    with CountedSteps() as step_counter:
         await _reloaded(broker)
-    costs_by_name[RELOAD] = counted.total, counted.longest
-    with CountedSteps() as counted:
+    costs_by_name[RELOAD] = step_counter.total, step_counter.longest
+    with CountedSteps() as step_counter:
         await asyncio.sleep(3_700)
-    for cost_name, lines in counted.by_name.items():
-        costs_by_name[cost_name] = lines, counted.longest_by_name[cost_name]
+    for cost_name, lines in step_counter.by_name.items():
+        costs_by_name[cost_name] = lines, step_counter.longest_by_name[cost_name]
     return costs_by_name
 
 

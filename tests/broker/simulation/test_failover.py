@@ -144,7 +144,7 @@ class DisturbedCluster:
         )
         assert answer.error_code is E.none
 
-    async def position(self, *, stable: bool) -> tuple[int, ErrorCode]:
+    async def position(self, *, is_stable: bool) -> tuple[int, ErrorCode]:
         """The group's position; unstable is an answer, too."""
         answer = await self.ask(
             HOME,
@@ -152,7 +152,7 @@ class DisturbedCluster:
             7,
             group_id=GROUP,
             topics=[{"name": "orders", "partition_indexes": [0]}],
-            require_stable=stable,
+            require_stable=is_stable,
         )
         partition = answer.topics[0].partitions[0]
         return partition.committed_offset, partition.error_code
@@ -160,7 +160,7 @@ class DisturbedCluster:
     async def settled(self) -> int:
         """The position once no transaction can change it any more."""
         for _ in range(2_000):
-            offset, error = await self.position(stable=True)
+            offset, error = await self.position(is_stable=True)
             if error is E.none:
                 return offset
             assert error is E.unstable_offset_commit
@@ -204,8 +204,8 @@ async def test_what_a_transaction_has_pending_survives_its_group_s_coordinator(
     )
     identity = await disturbed_cluster.begin(9)
     disturbed_broker = await disturbed_cluster.disturb(outage)
-    assert await disturbed_cluster.position(stable=True) == (-1, E.unstable_offset_commit)
-    assert await disturbed_cluster.position(stable=False) == (3, E.none)
+    assert await disturbed_cluster.position(is_stable=True) == (-1, E.unstable_offset_commit)
+    assert await disturbed_cluster.position(is_stable=False) == (3, E.none)
     await disturbed_cluster.end(identity, committed=committed)
     assert await disturbed_cluster.settled() == (9 if committed else 3)
     await disturbed_cluster.repair(outage, disturbed_broker)
@@ -231,10 +231,10 @@ async def test_a_generation_survives_and_its_members_go_on(
 ) -> None:
     member = await disturbed_cluster.api.stable()
     await disturbed_cluster.disturb(outage)
-    await disturbed_cluster.position(stable=True)
+    await disturbed_cluster.position(is_stable=True)
     assert await disturbed_cluster.api.heartbeat(member) is E.none
-    synced = await disturbed_cluster.api.sync(member)
-    assert (synced.error_code, synced.assignment) == (E.none, ASSIGNMENT)
+    sync_reply = await disturbed_cluster.api.sync(member)
+    assert (sync_reply.error_code, sync_reply.assignment) == (E.none, ASSIGNMENT)
     zombie = ClassicMember(id=member.id, generation=member.generation - 1)
     assert await disturbed_cluster.api.heartbeat(zombie) is E.illegal_generation
 
@@ -244,13 +244,13 @@ async def test_a_generation_survives_and_its_members_go_on(
 async def test_members_of_the_consumer_protocol_keep_what_they_have(
     disturbed_cluster: DisturbedCluster, outage: str
 ) -> None:
-    joined = await disturbed_cluster.api.consume("a")
+    join_reply = await disturbed_cluster.api.consume("a")
     await disturbed_cluster.disturb(outage)
-    await disturbed_cluster.position(stable=True)
-    stays = await disturbed_cluster.api.consume("a", joined.member_epoch)
-    assert (stays.error_code, stays.member_epoch) == (E.none, joined.member_epoch)
+    await disturbed_cluster.position(is_stable=True)
+    stays = await disturbed_cluster.api.consume("a", join_reply.member_epoch)
+    assert (stays.error_code, stays.member_epoch) == (E.none, join_reply.member_epoch)
     await asyncio.sleep(46)
-    assert (await disturbed_cluster.api.consume("a", joined.member_epoch)).error_code is (
+    assert (await disturbed_cluster.api.consume("a", join_reply.member_epoch)).error_code is (
         E.unknown_member_id
     )
 
@@ -508,11 +508,11 @@ class Moves:
 
     async def until_settled(self) -> None:
         for _ in range(600):
-            moving = reassigned_partitions(self.cluster.sim.metadata.image)
-            if not moving:
+            moving_partitions = reassigned_partitions(self.cluster.sim.metadata.image)
+            if not moving_partitions:
                 return
             await asyncio.sleep(0.1)
-        raise AssertionError(moving)
+        raise AssertionError(moving_partitions)
 
 
 def check_hosts(cluster: VirtualCluster) -> None:

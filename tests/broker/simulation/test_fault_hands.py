@@ -178,16 +178,16 @@ async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
         assert await state_of(cluster) == "CompleteCommit"
 
 
-@pytest.mark.parametrize("whose", ["one", "all"])
+@pytest.mark.parametrize("clock_owner", ["one", "all"])
 @within(run_cluster)
 async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
-    cluster: VirtualCluster, whose: str
+    cluster: VirtualCluster, clock_owner: str
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         producer = await begin_transaction(client, TX, transaction_timeout_ms=60_000)
         await producer.send("orders", 0, b"v")
         home = cluster.leader(cluster.home(TX))
-        jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
+        jump = ClockJump(by_ms=3_600_000, broker=home if clock_owner == "one" else None)
         await act(cluster, jump)
         assert await state_of(cluster) == "Ongoing"
         await asyncio.sleep(11)

@@ -76,11 +76,11 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 
 
 @pytest.mark.parametrize(
-    ("verified", "answer", "expected_values"),
+    ("is_verified", "answer", "expected_values"),
     [(False, E.none, [b"late"]), (True, E.invalid_txn_state, [])],
 )
 def test_a_produce_may_be_overtaken_by_its_own_commit(
-    verified: bool, answer: ErrorCode, expected_values: list[bytes]
+    is_verified: bool, answer: ErrorCode, expected_values: list[bytes]
 ) -> None:
     """KAFKA-12671: where nobody verifies, what is appended behind the marker hangs for ever."""
 
@@ -126,7 +126,7 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
 
-    run_cluster(main, level=0, transaction_partition_verification_enable=verified)
+    run_cluster(main, level=0, transaction_partition_verification_enable=is_verified)
 
 
 @within(run_cluster)
@@ -285,10 +285,10 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
         cluster.sim.injector.disarm("f")
         return await request_task
 
-    joined = await groups.join()
-    leader = ClassicMember(id=joined.member_id, generation=joined.generation_id)
-    synced = await held(groups.sync(leader, {leader.id: b"yours"}))
-    assert (synced.error_code, synced.assignment) == (E.none, b"yours")
+    join_reply = await groups.join()
+    leader = ClassicMember(id=join_reply.member_id, generation=join_reply.generation_id)
+    sync_reply = await held(groups.sync(leader, {leader.id: b"yours"}))
+    assert (sync_reply.error_code, sync_reply.assignment) == (E.none, b"yours")
     assert await groups.state() == "Stable"
     leave_answer = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
     assert leave_answer.error_code is E.none

@@ -29,10 +29,10 @@ P0 = TopicPartition("alone", 0)
 
 def make_topic(cluster: VirtualCluster) -> BrokerId:
     """A topic that lives on one broker alone."""
-    created = cluster.sim.metadata.create_topic(
+    created_topic = cluster.sim.metadata.create_topic(
         TopicToCreate(name=P0.topic, assignments=((0, (B2,)),))
     )
-    assert isinstance(created, TopicImage)
+    assert isinstance(created_topic, TopicImage)
     return B2
 
 

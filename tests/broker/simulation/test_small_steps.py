@@ -202,13 +202,13 @@ async def _repeat(broker: Broker, step: Step, count: int) -> StepRepetition:
     await _ask(broker, step, range(FEW - COUNTED))
     with CountedSteps() as at_few:
         await _ask(broker, step, range(FEW - COUNTED, FEW))
-    repeated = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
-    if step.name.endswith(RENAMED) and _too_much(step.name, repeated):
+    repetition = await _measure(broker, step, range(FEW, count), lines_at_few=at_few.total)
+    if step.name.endswith(RENAMED) and _too_much(step.name, repetition):
         # A table of the whole process (interned strings, caches), which other tests have filled,
         # may have grown meanwhile. That happens once; what a broker keeps comes again.
         repeated_numbers = range(count, 2 * count - FEW)
-        repeated = await _measure(broker, step, repeated_numbers, lines_at_few=at_few.total)
-    return repeated
+        repetition = await _measure(broker, step, repeated_numbers, lines_at_few=at_few.total)
+    return repetition
 
 
 async def _measure(
@@ -247,24 +247,26 @@ async def _play(
     (broker_image,) = cluster.sim.metadata.image.brokers.values()
     broker = Broker(cluster, await WireClient.open(broker_image.host, broker_image.port))
     await test_costs._prepared(broker)
-    repeated = {}
+    repetitions = {}
     for step in steps:
         broker.producer = await test_costs.began(broker, "t")
-        repeated[step.name] = await _repeat(broker, step, count)
+        repetitions[step.name] = await _repeat(broker, step, count)
     await broker.wire.close()
-    return repeated
+    return repetitions
 
 
-def _too_much(step_name: str, repeated: StepRepetition) -> list[str]:
+def _too_much(step_name: str, repetition: StepRepetition) -> list[str]:
     factor = KEPT.get(step_name, KEPT_MAX)
     complaints = []
-    if repeated.kept_bytes > ALLOWANCE_BYTES + factor * repeated.sent_bytes:
-        complaints.append(f"{step_name} keeps {repeated.kept_bytes} of {repeated.sent_bytes} bytes")
-    lines_max = STEADY_MAX * max(repeated.lines_at_few, FEW_LINES)
-    if repeated.lines_at_many > lines_max and step_name not in RISING:
+    if repetition.kept_bytes > ALLOWANCE_BYTES + factor * repetition.sent_bytes:
         complaints.append(
-            f"{step_name}: {repeated.lines_at_few} lines for {COUNTED} requests, then"
-            f" {repeated.lines_at_many}"
+            f"{step_name} keeps {repetition.kept_bytes} of {repetition.sent_bytes} bytes"
+        )
+    lines_max = STEADY_MAX * max(repetition.lines_at_few, FEW_LINES)
+    if repetition.lines_at_many > lines_max and step_name not in RISING:
+        complaints.append(
+            f"{step_name}: {repetition.lines_at_few} lines for {COUNTED} requests, then"
+            f" {repetition.lines_at_many}"
         )
     return complaints
 
@@ -276,10 +278,10 @@ def _too_much(step_name: str, repeated: StepRepetition) -> list[str]:
 def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     part: int, count: int
 ) -> None:
-    repeated: dict[str, StepRepetition] = {}
+    repetitions: dict[str, StepRepetition] = {}
 
     async def story(cluster: VirtualCluster) -> None:
-        repeated.update(await _play(cluster, STEPS[part::PARTS], count))
+        repetitions.update(await _play(cluster, STEPS[part::PARTS], count))
 
     everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
     tracemalloc.start()
@@ -296,7 +298,7 @@ def test_a_small_request_keeps_and_costs_little_however_often_it_comes(
     finally:
         tracemalloc.stop()
     complaints = [
-        complaint for name, figures in repeated.items() for complaint in _too_much(name, figures)
+        complaint for name, figures in repetitions.items() for complaint in _too_much(name, figures)
     ]
     assert not complaints, "\n".join(complaints)
 

@@ -331,9 +331,9 @@ async def _repeat(broker: BrokerUnderStrikes, drive: Drive, count: int) -> Strik
     async def lines() -> int:
         windows = []
         for _ in range(WINDOWS):
-            with CountedSteps() as counted:
+            with CountedSteps() as step_counter:
                 await cross(COUNTED)
-            windows.append(counted.total)
+            windows.append(step_counter.total)
         return min(windows)
 
     few_crossings = WINDOWS * COUNTED
@@ -361,9 +361,9 @@ def strike(point: FaultPoint, action: Action, count: int) -> StrikeRepetition:
         await place.drive(broker, 1_000_000)
         rule = FaultRule(id="f", point=point, action=action, **place.criteria)
         armed_rule = broker.cluster.sim.injector.arm(rule)
-        repeated = await _repeat(broker, place.drive, count)
+        repetition = await _repeat(broker, place.drive, count)
         broker.cluster.sim.injector.disarm("f")
-        return msgspec.structs.replace(repeated, strikes=armed_rule.struck)
+        return msgspec.structs.replace(repetition, strikes=armed_rule.struck)
 
     return _play(story, keeps_clients=_waits(action), verifies=place.verifies)
 
@@ -381,9 +381,9 @@ def repeat_rules(step_name: str, count: int) -> StrikeRepetition:
     """What it keeps and costs that a step with rules is done so many times."""
 
     async def story(broker: BrokerUnderStrikes) -> StrikeRepetition:
-        repeated = await _repeat(broker, RULE_STEPS[step_name], count)
+        repetition = await _repeat(broker, RULE_STEPS[step_name], count)
         broker.cluster.sim.injector.disarm_all()
-        return repeated
+        return repetition
 
     return _play(story, keeps_clients=step_name == "stall_another")
 
@@ -401,11 +401,11 @@ def _play(
         broker_image = cluster.sim.metadata.image.brokers[BrokerId(1)]
         wire = await WireClient.open(broker_image.host, broker_image.port)
         broker = BrokerUnderStrikes(cluster, wire, keeps_clients=keeps_clients)
-        repeated = await story(broker)
+        repetition = await story(broker)
         for open_wire in broker.wires:
             with contextlib.suppress(ConnectionError):
                 await open_wire.close()
-        return repeated
+        return repetition
 
     tracemalloc.start()
     try:
@@ -548,7 +548,7 @@ two, up to 1,000 and 2,000 (``test_small_steps.RISING``).
 
 
 def _too_much(
-    name: str, action: Action | None, repeated: StrikeRepetition, crossing_count: int
+    name: str, action: Action | None, repetition: StrikeRepetition, crossing_count: int
 ) -> list[str]:
     complaints = []
     kept_each = KEPT.get(name, 0) + VIRTUAL_CONNECTION_BYTES
@@ -556,16 +556,16 @@ def _too_much(
         kept_each += WAITING_BYTES + VIRTUAL_CONNECTION_BYTES
     elif action is not None and _waits(action):
         kept_each += WAITING_BYTES
-    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repeated.sent_bytes + kept_each * crossing_count
-    if repeated.kept_bytes > kept_max:
-        complaints.append(f"{name}, {action}: keeps {repeated.kept_bytes} of {crossing_count}")
-    lines_max = STEADY_MAX * max(repeated.lines_at_few, FEW_LINES)
-    if repeated.lines_at_many > lines_max and name not in RISING:
+    kept_max = ALLOWANCE_BYTES + KEPT_MAX * repetition.sent_bytes + kept_each * crossing_count
+    if repetition.kept_bytes > kept_max:
+        complaints.append(f"{name}, {action}: keeps {repetition.kept_bytes} of {crossing_count}")
+    lines_max = STEADY_MAX * max(repetition.lines_at_few, FEW_LINES)
+    if repetition.lines_at_many > lines_max and name not in RISING:
         complaints.append(
-            f"{name}, {action}: {repeated.lines_at_few} lines for {COUNTED}, then"
-            f" {repeated.lines_at_many}"
+            f"{name}, {action}: {repetition.lines_at_few} lines for {COUNTED}, then"
+            f" {repetition.lines_at_many}"
         )
-    if not repeated.strikes:
+    if not repetition.strikes:
         complaints.append(f"{name}, {action}: never struck")
     return complaints
 

@@ -251,9 +251,9 @@ def own_trace_hashes(seed: int) -> list[str]:
     ]
 
 
-def main(whose: str, seed: int) -> None:
+def main(clock_owner: str, seed: int) -> None:
     """Tell a story as a program; aiokafka's in a process that arranges itself."""
-    if whose == "own":
+    if clock_owner == "own":
         set_up_logs(level="error")
         sys.stdout.write(" ".join(own_trace_hashes(seed)))
         return

@@ -63,8 +63,8 @@ def refused(*paths: Path) -> str:
 
 
 def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) -> None:
-    two = broker(tmp_path, 2, ORDERS, ("a.b", 4))
-    disks = find_disks([two, broker(tmp_path, 1)])
+    second_dir = broker(tmp_path, 2, ORDERS, ("a.b", 4))
+    disks = find_disks([second_dir, broker(tmp_path, 1)])
     assert disks.cluster_id == "abc"
     assert held(disks) == [(1, "orders-0"), (2, "a.b-4"), (2, "orders-0")]
     folder = next(first_folder for _, first_folder in disks.all_folders())
@@ -129,18 +129,20 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
-    first_disk, two = broker(tmp_path, 1), broker(tmp_path, 2)
-    file_text = (two / "meta.properties").read_text()
-    (two / "meta.properties").write_text(file_text.replace("cluster.id=abc", "cluster.id=other"))
-    complaint = refused(first_disk, two)
-    assert complaint.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
+    first_disk, second_disk = broker(tmp_path, 1), broker(tmp_path, 2)
+    file_text = (second_disk / "meta.properties").read_text()
+    (second_disk / "meta.properties").write_text(
+        file_text.replace("cluster.id=abc", "cluster.id=other")
+    )
+    complaint = refused(first_disk, second_disk)
+    assert complaint.startswith(f"{second_disk / 'meta.properties'}: cluster.id is 'other'")
     assert str(first_disk) in complaint
 
 
 def test_two_brokers_of_one_id_are_refused(tmp_path: Path) -> None:
-    first_disk, two = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
-    assert refused(first_disk, two).startswith(
-        f"{two / 'orders-0'}: node 1 has that replica in {first_disk}"
+    first_disk, second_disk = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
+    assert refused(first_disk, second_disk).startswith(
+        f"{second_disk / 'orders-0'}: node 1 has that replica in {first_disk}"
     )
 
 
@@ -153,13 +155,13 @@ def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_copy_that_knows_most_counts(tmp_path: Path) -> None:
-    first_disk, two, three = (broker(tmp_path, number) for number in (1, 2, 3))
+    first_disk, second_disk, third_disk = (broker(tmp_path, number) for number in (1, 2, 3))
     topic_id = uuid.UUID(int=1)
     records = [topic("orders", topic_id), partition(topic_id)]
     write_metadata_log(first_disk / FOLDER, [*records, *records], epoch=1)
-    write_metadata_log(two / FOLDER, records, epoch=2)
-    write_metadata_log(three / FOLDER, records[:1], epoch=2)
-    metadata = find_disks([first_disk, two, three]).metadata
+    write_metadata_log(second_disk / FOLDER, records, epoch=2)
+    write_metadata_log(third_disk / FOLDER, records[:1], epoch=2)
+    metadata = find_disks([first_disk, second_disk, third_disk]).metadata
     assert metadata is not None
     assert metadata.age == (2, 2)
     assert TopicPartition("__cluster_metadata", 0) not in {

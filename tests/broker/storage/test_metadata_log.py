@@ -96,15 +96,15 @@ def test_what_a_controller_wrote_is_read(tmp_path: Path) -> None:
     assert stored_metadata.broker_ids == {1}
     assert stored_metadata.next_producer_id == 1_000
     assert stored_metadata.age == (1, BEHIND_THE_END)
-    first_broker, two = BrokerId(1), BrokerId(2)
+    first_broker, second_broker = BrokerId(1), BrokerId(2)
     assert only_partition(stored_metadata) == PartitionImage(
         leader=BrokerId(-1),
         leader_epoch=LeaderEpoch(1),
         partition_epoch=1,
-        replicas=(two, first_broker),
+        replicas=(second_broker, first_broker),
         isr=(),
-        elr=(two,),
-        last_known_elr=(two,),
+        elr=(second_broker,),
+        last_known_elr=(second_broker,),
     )
 
 

@@ -209,10 +209,12 @@ def test_several_share_a_thread() -> None:
         SimulatedKafka.from_description(
             options_from_keywords(brokers=1), thread=thread
         ) as first_kafka,
-        SimulatedKafka.from_description(options_from_keywords(brokers=1), thread=thread) as two,
+        SimulatedKafka.from_description(
+            options_from_keywords(brokers=1), thread=thread
+        ) as second_kafka,
     ):
-        assert first_kafka.bootstrap != two.bootstrap
-        assert first_kafka.asynchronous.cluster_loop is two.asynchronous.cluster_loop
+        assert first_kafka.bootstrap != second_kafka.bootstrap
+        assert first_kafka.asynchronous.cluster_loop is second_kafka.asynchronous.cluster_loop
     assert thread.is_alive
     thread.stop()
 

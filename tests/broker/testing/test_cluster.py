@@ -174,8 +174,8 @@ def test_what_is_no_rule_is_refused_with_its_field() -> None:
 
 async def test_it_runs_in_the_caller_s_loop_over_tcp() -> None:
     async with AsyncSimulatedKafka(topics={"orders": 3}, transaction_version=1) as kafka:
-        async with Cluster(kafka.bootstrap) as outside:
-            (topic,) = await Admin(outside).describe_topics(["orders"])
+        async with Cluster(kafka.bootstrap) as outside_cluster:
+            (topic,) = await Admin(outside_cluster).describe_topics(["orders"])
         assert len(topic.partitions) == 3
         assert kafka.cluster.metadata.image.features["transaction.version"] == 1
         with pytest.raises(RuntimeError, match="runs already"):
@@ -570,11 +570,11 @@ def test_a_marker_that_asks_for_what_can_not_be_given_skips() -> None:
 # Assertions and their messages.
 
 
-def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
+def state(*, strike_count: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
     return FaultState(
         rule=FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold()),
         matched=matched,
-        struck=struck,
+        struck=strike_count,
         held=0,
         released=0,
         may_miss=may_miss,
@@ -589,7 +589,7 @@ def test_what_hangs_fails_a_test() -> None:
 
 
 def test_a_fault_that_never_struck_is_named() -> None:
-    all_faults_struck([state(struck=1), state(may_miss=True)])
+    all_faults_struck([state(strike_count=1), state(may_miss=True)])
     with pytest.raises(AssertionError, match=r"late: nothing matched: \{"):
         all_faults_struck([state()])
     with pytest.raises(AssertionError, match=r"late: 2 crossings matched: \{"):

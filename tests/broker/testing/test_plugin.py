@@ -256,21 +256,21 @@ def test_the_header_says_whether_runs_repeat() -> None:
 
 
 def test_pytest_starts_again_where_it_is_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[str] = []
-    monkeypatch.setattr(repeating, "arrange_process", lambda: started.append("again"))
+    started_programs: list[str] = []
+    monkeypatch.setattr(repeating, "arrange_process", lambda: started_programs.append("again"))
     monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS,))
     monkeypatch.delenv(ARRANGED, raising=False)
     with pytest.raises(pytest.UsageError, match="arrange_process"):
         repeating.restart_reproducibly(config_of("of", "another", "program"))
-    assert started == []
+    assert started_programs == []
     repeating.restart_reproducibly(config_of(*sys.argv[1:]))
-    assert started == ["again"]
+    assert started_programs == ["again"]
     monkeypatch.setitem(os.environ, ARRANGED, "1")
     repeating.restart_reproducibly(config_of("of", "another", "program"))
     monkeypatch.delenv(ARRANGED)
     monkeypatch.setattr(repeating, "limits_of_process", tuple)
     repeating.restart_reproducibly(config_of("of", "another", "program"))
-    assert started == ["again"]
+    assert started_programs == ["again"]
 
 
 # Keyword arguments to a cluster's options, and what is refused.

@@ -76,8 +76,8 @@ def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:
     script.add(COORDINATOR, "txn.complete", data=state("Empty"))
     script.add(COORDINATOR, "txn.complete", data=state("Ongoing", partitions=["t-0"]))
     script.add(COORDINATOR, "txn.complete", data=state("PrepareAbort", partitions=["t-0"]))
-    stuck = "app (producer 7, epoch 0) is PrepareAbort with t-0"
-    assert script.texts == ["app (producer 7, epoch 0) is Ongoing with t-0", stuck]
+    stuck_sentence = "app (producer 7, epoch 0) is PrepareAbort with t-0"
+    assert script.texts == ["app (producer 7, epoch 0) is Ongoing with t-0", stuck_sentence]
     script.add(COORDINATOR, "txn.complete", tx="app/7:1", data=state("CompleteAbort", epoch=1))
     assert script.texts[1:] == ["app (producer 7, epoch 1) is CompleteAbort"]
 

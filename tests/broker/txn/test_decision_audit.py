@@ -27,14 +27,14 @@ WHOLE = LogReach()
 STEP_MS = 100
 
 
-def decision(number: int, *, commit: bool = True, completed: bool = True) -> AuditedDecision:
+def decision(number: int, *, commit: bool = True, is_completed: bool = True) -> AuditedDecision:
     at_ms = number * STEP_MS
     return AuditedDecision(
         coordinator=3,
         offset=10 * number,
         at_ms=at_ms,
         is_commit=commit,
-        completed_ms=at_ms + 10 if completed else None,
+        completed_ms=at_ms + 10 if is_completed else None,
     )
 
 
@@ -102,7 +102,9 @@ def test_a_marker_twice_is_named_with_both(index: int) -> None:
 
 
 def test_a_decision_that_is_not_completed_owes_its_marker() -> None:
-    states = states_by_decision(audited([decision(0), decision(1, completed=False)], [marker(0)]))
+    states = states_by_decision(
+        audited([decision(0), decision(1, is_completed=False)], [marker(0)])
+    )
     assert states == {0: AuditState.AGREES, 1: AuditState.OWED}
 
 
@@ -120,7 +122,7 @@ def test_a_marker_long_after_the_completion_has_no_decision(
 
 
 @pytest.mark.parametrize(
-    ("completed", "lag_ms", "is_repeated"),
+    ("is_completed", "lag_ms", "is_repeated"),
     [
         (True, 10 + SKEW_MS, True),
         (True, 11 + SKEW_MS, False),
@@ -130,22 +132,22 @@ def test_a_marker_long_after_the_completion_has_no_decision(
     ],
 )
 def test_a_marker_may_be_repeated_until_the_transaction_is_complete(
-    completed: bool, lag_ms: int, is_repeated: bool
+    is_completed: bool, lag_ms: int, is_repeated: bool
 ) -> None:
     first_marker = marker(1_000, lag_ms=0)
     later_marker = marker(1_000, lag_ms=lag_ms)
-    decided = decision(1_000, completed=completed)
-    assert is_repetition(decided, first_marker, later_marker) is is_repeated
+    past_decision = decision(1_000, is_completed=is_completed)
+    assert is_repetition(past_decision, first_marker, later_marker) is is_repeated
 
 
 def test_a_marker_in_front_of_every_decision_has_none_unless_the_log_is_cleaned() -> None:
     arguments = ([decision(50)], [marker(0), marker(50)])
     states = states_by_decision(audited(*arguments))
     assert states == {50: AuditState.AGREES, None: AuditState.WITHOUT_DECISION}
-    cleaned = LogReach(since_ms=4_000, why="cleaned")
-    verdicts = audited(*arguments, coordinator_reach=cleaned)
-    (unknown,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
-    assert (unknown.decision, unknown.why) == (None, "cleaned")
+    cleaned_reach = LogReach(since_ms=4_000, why="cleaned")
+    verdicts = audited(*arguments, coordinator_reach=cleaned_reach)
+    (unknown_verdict,) = (verdict for verdict in verdicts if verdict.state is AuditState.UNKNOWN)
+    assert (unknown_verdict.decision, unknown_verdict.why) == (None, "cleaned")
 
 
 def test_what_retention_took_is_unknown() -> None:
@@ -185,9 +187,9 @@ def test_transactions_v2_are_paired_by_epoch_whatever_the_clocks_say(lag_ms: int
 
 def test_what_is_missing_becomes_unknown_where_a_gap_is_found_later() -> None:
     gap = LogReach(since_ms=10**9, why="a gap")
-    decided, lone_marker = decision(50), marker(90)
-    verdicts = audited([decided], [lone_marker])
-    verdicts += audited([decided], []) + audited([], [lone_marker])
+    past_decision, lone_marker = decision(50), marker(90)
+    verdicts = audited([past_decision], [lone_marker])
+    verdicts += audited([past_decision], []) + audited([], [lone_marker])
     states = [verdict.state for verdict in verdicts]
     missing = (AuditState.NO_MARKER, AuditState.WITHOUT_DECISION)
     assert states[1:] == [*missing]

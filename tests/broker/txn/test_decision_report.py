@@ -149,9 +149,9 @@ def test_records_that_were_aborted_and_read_are_for_their_consumers_to_undo() ->
     committed_records = msgspec.structs.replace(ABORTED, ended_by_commit=True)
     marker = msgspec.structs.replace(ABORT_MARKER, is_commit=True)
     clues = FindingClues(records=committed_records, coordinator_epoch=2)
-    torn = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
-    assert torn.reads_as == "committed, though their abort was decided"
-    assert "consumers have to undo them" in torn.advice
+    torn_finding = finding(AuditState.CONTRADICTS, marker, decision=aborted, clues=clues)
+    assert torn_finding.reads_as == "committed, though their abort was decided"
+    assert "consumers have to undo them" in torn_finding.advice
 
 
 def test_records_that_ended_as_was_decided_need_nothing() -> None:
@@ -172,12 +172,12 @@ def test_a_replica_that_differs_adds_what_the_leading_one_does_not_have() -> Non
     records_finding = finding(
         AuditState.RECORDS_BEHIND, decision=None, clues=FindingClues(records=OPEN)
     )
-    leading, other_builder = ReportBuilder(), ReportBuilder()
-    leading.add(lost_finding)
+    leader_builder, other_builder = ReportBuilder(), ReportBuilder()
+    leader_builder.add(lost_finding)
     for replica_finding in (lost_finding, records_finding, records_finding):
         other_builder.add(replica_finding)
-    leading.add_of_other_replicas(other_builder)
-    findings = leading.report().findings
+    leader_builder.add_of_other_replicas(other_builder)
+    findings = leader_builder.report().findings
     assert [known.state for known in findings] == [AuditState.RECORDS_BEHIND, AuditState.NO_MARKER]
     assert findings[0].explanation.startswith("on a replica that differs from the leading one: ")
 

@@ -421,8 +421,8 @@ def test_what_is_not_known_and_markers_are_skipped() -> None:
 
 
 def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
-    damaged = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
-    loaded_log = read_log([batch(FIRST), damaged, batch(OPENED)], release_rules=LATEST_RULES)
+    damaged_batch = build_batch([Record(key=encode_key(OTHER), value=b"\x00")], timestamp_ms=NOW_MS)
+    loaded_log = read_log([batch(FIRST), damaged_batch, batch(OPENED)], release_rules=LATEST_RULES)
     assert loaded_log.entries == {TID: apply(None, FIRST, release_rules=LATEST_RULES)}
     assert loaded_log.read_error is not None
 

@@ -607,9 +607,9 @@ def test_fencing_an_exhausted_epoch_takes_a_producer_id_under_version_2() -> Non
         release_rules=LATEST_RULES,
     )
     assert outcome is NEEDS_PRODUCER_ID
-    fenced, _ = decide(txn, command())
-    assert not isinstance(fenced, Rejection)
-    assert fenced.records[0].next_producer_id == FRESH
+    fence_decision, _ = decide(txn, command())
+    assert not isinstance(fence_decision, Rejection)
+    assert fence_decision.records[0].next_producer_id == FRESH
 
 
 # Adding and verifying partitions, the timers, descriptions.

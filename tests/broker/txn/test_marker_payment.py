@@ -165,14 +165,18 @@ class History:
             compacted: Records that are gone from the front of the coordinator's log.
             retained_from: Markers that are gone from the front of the partition's log.
         """
-        due = DueDecisions.for_partition(HERE, PID, self.leader_epoch, self.noted[compacted:])
+        due_decisions = DueDecisions.for_partition(
+            HERE, PID, self.leader_epoch, self.noted[compacted:]
+        )
         markers_left = tuple(self.markers[retained_from:])
         whole_since_ms = BEFORE_ALL_MARKERS_MS
         if retained_from:
             whole_since_ms = markers_left[0].timestamp_ms if markers_left else AFTER_ALL_MARKERS_MS
         markers = PartitionMarkers(markers=markers_left, complete_since_ms=whole_since_ms)
-        decided = DecisionEvidence.from_log(due, markers, last_write_ms=self.last_write_ms)
-        return PastDecision.UNKNOWN if decided is None else decided.decision
+        evidence = DecisionEvidence.from_log(
+            due_decisions, markers, last_write_ms=self.last_write_ms
+        )
+        return PastDecision.UNKNOWN if evidence is None else evidence.decision
 
 
 durations = st.sampled_from([3, 50, 900, 3_000, 30_000])

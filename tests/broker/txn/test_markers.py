@@ -47,8 +47,8 @@ def owe_and_route(
     """Owe and route in one go; what is gone."""
     queue.add_debt(owed_debt, partitions)
     unroutable: frozenset[TopicPartition] = frozenset()
-    for marker_debt, waiting in queue.take_waiting():
-        unroutable |= queue.route(marker_debt, waiting, leaders.__getitem__)
+    for marker_debt, waiting_partitions in queue.take_waiting():
+        unroutable |= queue.route(marker_debt, waiting_partitions, leaders.__getitem__)
     return unroutable
 
 
@@ -327,8 +327,10 @@ def test_what_is_in_no_queue_is_not_sent_again() -> None:
     queue.route_later(other_debt, ALL)
     under_way = MarkerSending.UNDER_WAY
     assert queue.sendings()[owed_debt.transactional_id] == dict.fromkeys(ALL, (under_way, None))
-    for marker_debt, waiting in queue.take_waiting():
-        queue.route(marker_debt, waiting, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__)
+    for marker_debt, waiting_partitions in queue.take_waiting():
+        queue.route(
+            marker_debt, waiting_partitions, {**LEADERS, BAR_0: NoLeader.UNKNOWN}.__getitem__
+        )
     queue.take_batches()
     assert queue.sendings()[owed_debt.transactional_id] == {
         FOO_0: (under_way, B1),

@@ -107,9 +107,9 @@ def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> objec
     ],
 )
 def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
-    verified = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
-    assert isinstance(verified, PartitionsVerified)
-    assert verified.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+    verification = decide_verify(entry(ONGOING), _verify(), release_rules=rules)
+    assert isinstance(verification, PartitionsVerified)
+    assert verification.partition_errors == ((FOO_0, ErrorCode.none), (FOO_1, expected))
 
 
 def test_verification_while_a_move_is_under_way() -> None:
@@ -181,11 +181,11 @@ def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
 def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
     txn = entry(COMPLETE_ABORT, epoch=6)
     assert end(txn, LATEST_RULES, epoch=5, committed=True) is ErrorCode.invalid_txn_state
-    mended = Rules(late_commit_is_fenced=True)
-    assert end(txn, mended, epoch=5, committed=True) is ErrorCode.producer_fenced
-    assert end(txn, mended, epoch=6, committed=True) is ErrorCode.invalid_txn_state
+    mended_rules = Rules(late_commit_is_fenced=True)
+    assert end(txn, mended_rules, epoch=5, committed=True) is ErrorCode.producer_fenced
+    assert end(txn, mended_rules, epoch=6, committed=True) is ErrorCode.invalid_txn_state
     after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
-    assert end(after_commit, mended, epoch=5, committed=False) is ErrorCode.invalid_txn_state
+    assert end(after_commit, mended_rules, epoch=5, committed=False) is ErrorCode.invalid_txn_state
 
 
 @pytest.mark.parametrize("state", [EMPTY, TransactionState.COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -208,8 +208,8 @@ def test_while_markers_are_sent_an_end_waits_or_is_judged() -> None:
     waiting_rules = Rules(prepared_ends_are_concurrent=True)
     for (epoch, committed), error in shipped.items():
         assert end(txn, LATEST_RULES, epoch=epoch, committed=committed) is error
-        waiting = end(txn, waiting_rules, epoch=epoch, committed=committed)
-        assert waiting is ErrorCode.concurrent_transactions
+        end_error = end(txn, waiting_rules, epoch=epoch, committed=committed)
+        assert end_error is ErrorCode.concurrent_transactions
 
 
 def test_the_timeout_raises_the_epoch() -> None:
@@ -243,9 +243,9 @@ def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     assert (double_fence.producer_epoch, double_fence.last_producer_epoch) == (7, 6)
     begun_txn = begin(txn, double_fence, now_ms=NOW_MS)
     assert begun_txn.producer_epoch == 6, "the fence holds before it is logged"
-    prepared = apply(begun_txn, double_fence, release_rules=LATEST_RULES)
-    assert prepared is not None
-    assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
+    prepared_txn = apply(begun_txn, double_fence, release_rules=LATEST_RULES)
+    assert prepared_txn is not None
+    assert to_complete(prepared_txn, now_ms=NOW_MS).producer_epoch == 7
 
 
 def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
@@ -265,10 +265,10 @@ def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
         record = fence(txn, rules)
         assert isinstance(record, TxnTransition)
         assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
-        prepared = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
-        assert prepared is not None
-        completed = to_complete(prepared, now_ms=NOW_MS)
-        assert (completed.producer_id, completed.producer_epoch) == complete
+        prepared_txn = apply(begin(txn, record, now_ms=NOW_MS), record, release_rules=LATEST_RULES)
+        assert prepared_txn is not None
+        complete_transition = to_complete(prepared_txn, now_ms=NOW_MS)
+        assert (complete_transition.producer_id, complete_transition.producer_epoch) == complete
 
 
 @pytest.mark.parametrize("finalized", [TV_0, TV_2])
@@ -359,14 +359,14 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         end_transition = to_prepared_v2(
             moved_txn, committed=True, fresh_producer_id=None, now_ms=NOW_MS
         )
-        prepared = apply(
+        prepared_txn = apply(
             begin(moved_txn, end_transition, now_ms=NOW_MS), end_transition, release_rules=rules
         )
-        assert prepared is not None
-        assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
-        completion = to_complete(prepared, now_ms=NOW_MS)
+        assert prepared_txn is not None
+        assert (prepared_txn.prev_producer_id, prepared_txn.next_producer_id) == (ids[0], -1)
+        completion = to_complete(prepared_txn, now_ms=NOW_MS)
         complete = apply(
-            begin(prepared, completion, now_ms=NOW_MS), completion, release_rules=rules
+            begin(prepared_txn, completion, now_ms=NOW_MS), completion, release_rules=rules
         )
         assert complete is not None
         assert complete.prev_producer_id == 7
@@ -394,9 +394,9 @@ def test_a_record_of_the_future_ends_a_load_of_old() -> None:
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
     log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
     assert list(read_log(log, release_rules=LATEST_RULES).entries) == [TID]
-    stopped = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
-    assert stopped.entries == {}
-    assert stopped.read_error is not None
+    stopped_load = read_log(log, release_rules=Rules(unknown_records_are_skipped=False))
+    assert stopped_load.entries == {}
+    assert stopped_load.read_error is not None
 
 
 def _session() -> TxnTransition:

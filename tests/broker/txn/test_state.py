@@ -217,6 +217,6 @@ def test_what_the_targets_compute_passes_both_checks() -> None:
         open_, committed=True, fresh_producer_id=ProducerId(1000), now_ms=NOW_MS
     )
     check_complete(begin(open_, end_transition, now_ms=NOW_MS), end_transition)
-    prepared = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    complete = to_complete(prepared, now_ms=NOW_MS)
-    check_complete(begin(prepared, complete, now_ms=NOW_MS), complete)
+    prepared_txn = entry(PREPARE_COMMIT, epoch=32_767, last_epoch=32_766, next_pid=1000)
+    complete = to_complete(prepared_txn, now_ms=NOW_MS)
+    check_complete(begin(prepared_txn, complete, now_ms=NOW_MS), complete)

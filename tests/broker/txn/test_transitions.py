@@ -257,8 +257,12 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
-    prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES)
+    prepared_txn = entry(
+        TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000
+    )
+    completed_entry = apply(
+        None, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
+    )
     assert completed_entry == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,
@@ -270,10 +274,10 @@ def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
 
 
 def test_a_next_producer_id_means_nothing_under_version_1() -> None:
-    prepared = entry(
+    prepared_txn = entry(
         TransactionState.PREPARE_COMMIT, next_pid=1000, client_version=TransactionVersion.TV_0
     )
-    assert to_complete(prepared, now_ms=NOW_MS).producer_id == 7
+    assert to_complete(prepared_txn, now_ms=NOW_MS).producer_id == 7
 
 
 def test_only_a_prepared_transaction_is_completed() -> None:
@@ -289,20 +293,28 @@ def test_an_end_under_version_1_keeps_the_epoch_before(committed: bool) -> None:
     assert end_transition.state is (
         TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     )
-    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
-    assert (fenced.producer_epoch, fenced.last_producer_epoch) == (6, -1)
-    assert (end_transition.fences_epoch, fenced.fences_epoch) == (False, True)
+    fenced_transition = to_prepared_v1(
+        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+    )
+    assert (fenced_transition.producer_epoch, fenced_transition.last_producer_epoch) == (6, -1)
+    assert (end_transition.fences_epoch, fenced_transition.fences_epoch) == (False, True)
 
 
 def test_a_lost_fence_is_remembered() -> None:
     """Whatever could not be written after it."""
     txn = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
     end_transition = to_prepared_v1(txn, committed=False, now_ms=NOW_MS)
-    fenced = to_prepared_v1(txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    fenced_transition = to_prepared_v1(
+        txn, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6)
+    )
     tombstone = Tombstone(transactional_id=TID)
-    for record, knows_fence in ((end_transition, False), (tombstone, False), (fenced, True)):
+    for record, knows_fence in (
+        (end_transition, False),
+        (tombstone, False),
+        (fenced_transition, True),
+    ):
         withdrawn = withdraw(txn, record)
         assert (withdrawn.pending_state, withdrawn.has_failed_epoch_fence) == (None, knows_fence)
-    after_fence = withdraw(txn, fenced)
+    after_fence = withdraw(txn, fenced_transition)
     for record in (end_transition, tombstone):
         assert withdraw(after_fence, record).has_failed_epoch_fence

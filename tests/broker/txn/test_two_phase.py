@@ -77,10 +77,10 @@ def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion =
 
 def complete_entry(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
-    prepared = entry_after(txn, outcome)  # type: ignore[arg-type]
-    pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
+    prepared_txn = entry_after(txn, outcome)  # type: ignore[arg-type]
+    pending = begin(prepared_txn, to_complete(prepared_txn, now_ms=NOW_MS), now_ms=NOW_MS)
     completed_entry = apply(
-        pending, to_complete(prepared, now_ms=NOW_MS), release_rules=LATEST_RULES
+        pending, to_complete(prepared_txn, now_ms=NOW_MS), release_rules=LATEST_RULES
     )
     assert completed_entry is not None
     return completed_entry
@@ -128,7 +128,7 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
 @pytest.mark.parametrize("keeps", [True, False])
 def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> None:
     txn = entry(S.ONGOING)
-    decided = decide_init_producer_id(
+    init_decision = decide_init_producer_id(
         txn,
         InitProducerId(transactional_id=TID, timeout_ms=1_000, keep_prepared=keeps),
         finalized_version=TV_2,
@@ -136,7 +136,7 @@ def test_an_open_transaction_is_kept_for_who_asks_for_that(*, keeps: bool) -> No
         release_rules=LATEST_RULES,
     )
     kept_decision = decide_keep(txn, finalized_version=TV_2, now_ms=NOW_MS, fresh_producer_id=None)
-    assert (decided == kept_decision) is keeps
+    assert (init_decision == kept_decision) is keeps
 
 
 @pytest.mark.parametrize(

@@ -128,8 +128,8 @@ def test_the_command_that_tells_who_holds_readers_back_names_the_partition() -> 
 
 def test_advice_to_abort_says_that_it_discards_records() -> None:
     for decision in (PastDecision.ABORTED, PastDecision.UNKNOWN):
-        decided = DecisionEvidence(decision=decision, because="a log says so")
-        advice = f"{decided}. {DecisionEvidence.with_guess('repair', decided)}"
+        evidence = DecisionEvidence(decision=decision, because="a log says so")
+        advice = f"{evidence}. {DecisionEvidence.with_guess('repair', evidence)}"
         assert "discards its records" in advice
 
 
@@ -298,24 +298,28 @@ COMMITTED, ABORTED, UNKNOWN = PastDecision.COMMITTED, PastDecision.ABORTED, Past
 def test_by_state_epoch_and_clock(
     state: str, epoch: int, start_ms: int | None, expected: PastDecision
 ) -> None:
-    newest = NewestTxn(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    newest_txn = NewestTxn(
+        state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms
+    )
+    assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
     assert DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
-    newest = NewestTxn(
+    newest_txn = NewestTxn(
         state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE
     )
-    decided = DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest)
-    assert decided.decision is UNKNOWN
-    assert "goes on as producer 8" in str(decided)
+    evidence = DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn)
+    assert evidence.decision is UNKNOWN
+    assert "goes on as producer 8" in str(evidence)
 
 
 def test_it_says_which_marker_ends_it() -> None:
     def advice_for(state: str) -> str:
-        newest = NewestTxn(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest))
+        newest_txn = NewestTxn(
+            state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE
+        )
+        return str(DecisionEvidence.from_newest_txn(PID, EPOCH, WRITTEN_MS, newest_txn))
 
     assert "was in that transaction and has had its marker" in advice_for("CompleteCommit")
     assert advice_for("CompleteAbort").startswith("It was not committed: end it with ABORT")
@@ -342,8 +346,8 @@ NO_MARKER = PartitionMarkers(complete_since_ms=BEFORE_ALL_MARKERS_MS)
 
 
 def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvidence | None:
-    due = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
-    return DecisionEvidence.from_log(due, NO_MARKER, last_write_ms=WRITTEN_MS)
+    due_decisions = DueDecisions.for_partition(HERE, producer_id, EPOCH, log)
+    return DecisionEvidence.from_log(due_decisions, NO_MARKER, last_write_ms=WRITTEN_MS)
 
 
 @pytest.mark.parametrize(
@@ -366,8 +370,8 @@ def by_log(log: list[CoordinatorRecord], producer_id: int = PID) -> DecisionEvid
 def test_the_log_tells_of_transactions_that_are_long_over(
     log: list[CoordinatorRecord], expected: PastDecision | None
 ) -> None:
-    decided = by_log(log)
-    assert (None if decided is None else decided.decision) == expected
+    evidence = by_log(log)
+    assert (None if evidence is None else evidence.decision) == expected
     assert by_log(log, PID + 1) is None
 
 

@@ -108,17 +108,17 @@ def test_a_command_is_that_of_the_cluster() -> None:
 def test_what_was_decided_is_said_and_a_guess_is_asked_for(
     decision: PastDecision, guess: str
 ) -> None:
-    decided = DecisionEvidence(decision=decision, because="a log says so")
-    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
+    evidence = DecisionEvidence(decision=decision, because="a log says so")
+    hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=evidence)
     advice = standing_sentences(standing(Cause.HANGING, hanging))[2]
-    assert f"It hangs. {decided}. To end it: " in advice
+    assert f"It hangs. {evidence}. To end it: " in advice
     assert advice.endswith(guess or "--yes")
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
-    nothing = standing(Cause.NOTHING)
-    assert "No transaction holds readers back" in standing_sentences(nothing)[0]
-    assert len(standing_sentences(nothing)) == 2
+    idle_standing = standing(Cause.NOTHING)
+    assert "No transaction holds readers back" in standing_sentences(idle_standing)[0]
+    assert len(standing_sentences(idle_standing)) == 2
     late_standing = ReaderStanding(
         partition=PARTITION,
         cause=Cause.UNREPLICATED,

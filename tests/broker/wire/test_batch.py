@@ -12,7 +12,7 @@ def test_everything_named_can_be_had_from_one_place() -> None:
 
 
 def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
-    produced = batch.build_batch(
+    produced_batch = batch.build_batch(
         [batch.Record(key=b"k", value=b"v")],
         timestamp_ms=1700000000123,
         producer_id=1000,
@@ -20,7 +20,7 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         base_sequence=0,
         transactional=True,
     )
-    stored_batch = batch.assign(produced, base_offset=42, leader_epoch=3)
+    stored_batch = batch.assign(produced_batch, base_offset=42, leader_epoch=3)
     marker = batch.control_batch(
         producer_id=1000,
         producer_epoch=0,

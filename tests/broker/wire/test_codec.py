@@ -402,12 +402,12 @@ def test_known_tag_is_read() -> None:
     assert end == len(body)
 
 
-@pytest.mark.parametrize("present", [False, True])
-def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
-    struct = "01 0274 00000001 00" if present else "ff"
+@pytest.mark.parametrize("is_present", [False, True])
+def test_struct_that_may_be_null_has_a_byte_before_it(*, is_present: bool) -> None:
+    struct = "01 0274 00000001 00" if is_present else "ff"
     body = bytes.fromhex(f"01 00000009 {struct} 00")
     message, end = reader(request_class(75, 0))(body, 0, len(body))
-    assert (message.cursor is not None) == present
+    assert (message.cursor is not None) == is_present
     assert end == len(body)
 
 
@@ -639,12 +639,12 @@ def test_lengths_around_their_limits(size: int) -> None:
     assert entity_reader(cls)(encode_body(message), 0)[0] == message
 
 
-@pytest.mark.parametrize("present", [False, True])
-def test_encoder_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
+@pytest.mark.parametrize("is_present", [False, True])
+def test_encoder_struct_that_may_be_null_has_a_byte_before_it(*, is_present: bool) -> None:
     cls, schema = request_class(75, 0), request_schema(75, 0)
-    cursor = build(schema.Cursor, topic_name="t", partition_index=1) if present else None
+    cursor = build(schema.Cursor, topic_name="t", partition_index=1) if is_present else None
     message = build(cls, topics=(), response_partition_limit=9, cursor=cursor)
-    struct = "01 0274 00000001 00" if present else "ff"
+    struct = "01 0274 00000001 00" if is_present else "ff"
     assert encode_body(message) == bytes.fromhex(f"01 00000009 {struct} 00")
 
 

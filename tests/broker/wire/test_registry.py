@@ -156,13 +156,13 @@ def test_frames_do_not_depend_on_where_the_stream_is_cut(
 @given(chunks=st.lists(st.binary(max_size=30), max_size=20))
 def test_arbitrary_bytes_are_frames_or_refused(chunks: list[bytes]) -> None:
     reader = FrameReader(1 << 20)
-    received = 0
+    received_size = 0
     with contextlib.suppress(MalformedFrameError):
         for chunk in chunks:
-            received += len(chunk)
+            received_size += len(chunk)
             for frame in reader.receive_data(chunk):
-                received -= len(frame) + 4
-            assert reader.buffered_bytes == received
+                received_size -= len(frame) + 4
+            assert reader.buffered_bytes == received_size
 
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\n", b"POST /api/v1/faults", b"PRI * HTTP/2"])

@@ -132,12 +132,12 @@ def streams_reset(shop: Shop) -> None:
 def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
     """Three of four records, so that a lag is left."""
     shop.tools.ask("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
-    consumed = shop.tools.ask(
+    consumer_output = shop.tools.ask(
         "kafka-console-consumer",
         *("--topic", topic, "--from-beginning", "--group", group, "--max-messages", "3"),
         *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "30000"),
     )
-    expect("records", consumed.stdout.splitlines(), ["one", "two", "three"])
+    expect("records", consumer_output.stdout.splitlines(), ["one", "two", "three"])
 
 
 def _ask_groups_tool(shop: Shop, *options: str) -> ToolResult:

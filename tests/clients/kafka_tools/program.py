@@ -73,9 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
     variables = (*_NEEDED, *(_NEEDED_SECURED if set(SECURED) & set(check_names) else ()))
     missing = [variable_name for variable_name in variables if not os.environ.get(variable_name)]
-    unknown = [check_name for check_name in check_names if check_name not in CHECKS]
-    if missing or unknown:
-        sys.stderr.write(f"not set: {missing}; unknown: {unknown}; known: {' '.join(CHECKS)}\n")
+    unknown_names = [check_name for check_name in check_names if check_name not in CHECKS]
+    if missing or unknown_names:
+        sys.stderr.write(
+            f"not set: {missing}; unknown: {unknown_names}; known: {' '.join(CHECKS)}\n"
+        )
         return 2
     failed_count = 0
     with Shop(os.environ) as shop:

@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     roster = {client.name: client for client in clients()}
-    unknown = sorted(set(options.client) - set(roster))
-    if unknown:
-        parser.error(f"no client {', '.join(unknown)}; there are: {', '.join(roster)}")
+    unknown_names = sorted(set(options.client) - set(roster))
+    if unknown_names:
+        parser.error(f"no client {', '.join(unknown_names)}; there are: {', '.join(roster)}")
     if options.write and (options.check or options.level or options.bootstrap):
         parser.error("--write keeps whole clients: every check, every level, against txnsim")
     if options.write and options.target != "txnsim":
@@ -84,9 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     missing = sum(result.verdict is CheckVerdict.MISSING for result in results)
     if missing:
         say(f"{missing} of the failed ones could not be asked: no toolchain")
-    passed = sum(result.verdict is CheckVerdict.PASSED for result in results)
-    say(f"{passed} passed, {failed_count} failed")
-    return 0 if passed and not failed_count else 1
+    passed_count = sum(result.verdict is CheckVerdict.PASSED for result in results)
+    say(f"{passed_count} passed, {failed_count} failed")
+    return 0 if passed_count and not failed_count else 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -36,10 +36,10 @@ def client(
 
 
 def judge_lines(
-    *texts: str, code: int = 0, stopped: bool = False, checks: Sequence[str] = CHECK_NAMES
+    *texts: str, code: int = 0, is_stopped: bool = False, checks: Sequence[str] = CHECK_NAMES
 ) -> list[Result]:
     lines = [Line(second, text) for second, text in enumerate(texts, start=1)]
-    return judge(Question(client(), 2, tuple(checks)), Output(lines, code, stopped))
+    return judge(Question(client(), 2, tuple(checks)), Output(lines, code, is_stopped))
 
 
 def verdict_by_check(results: Sequence[Result]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def test_a_check_that_was_not_reported_has_failed() -> None:
 
 
 def test_a_program_that_was_stopped_owes_the_rest() -> None:
-    results = judge_lines("PASS commit", code=-9, stopped=True)
+    results = judge_lines("PASS commit", code=-9, is_stopped=True)
     assert verdict_by_check(results) == {"commit": "passed", "abort": "failed"}
     assert "time was over" in results[1].reason
 

@@ -44,8 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         from tests.clients.python.admin import admin
 
         checks["admin"] = admin
-    unknown = sorted(set(check_names) - set(checks))
-    if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
+    unknown_names = sorted(set(check_names) - set(checks))
+    if library not in LIBRARIES or unknown_names or "TXNSIM_BOOTSTRAP" not in os.environ:
         sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
         return USAGE
     chosen_checks = {check_name: checks[check_name] for check_name in check_names or checks}

@@ -97,7 +97,7 @@ class Verdict(NamedTuple):
         return worked and not self.lost and not self.without_leave
 
 
-def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
+def judge(produced_records: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
     """What the lines of all members say together."""
     accepted_ns: dict[tuple[int, int], int] = {}
     for event in events:
@@ -107,11 +107,11 @@ def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
     deliveries = [event for event in events if event.kind == "got"]
     positions = [(event.partition, event.offset) for event in deliveries]
     return Verdict(
-        produced=len(produced),
+        produced=len(produced_records),
         delivered=dict(Counter(event.library for event in deliveries)),
         again=len(positions) - len(set(positions)),
         failed=dict(Counter(event.library for event in events if event.kind == "failed")),
-        lost=sorted(produced - set(accepted_ns)),
+        lost=sorted(produced_records - set(accepted_ns)),
         without_leave=sorted(
             position
             for event, position in zip(deliveries, positions, strict=True)

@@ -101,7 +101,7 @@ KafkaAnswers = dict[str, list[tuple[str, list[str]]]]
 
 def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
     """What a cluster answers."""
-    completed = subprocess.run(
+    finished_process = subprocess.run(
         [*share_program("ShareStories"), bootstrap, str(stories), str(THREADS)],
         capture_output=True,
         text=True,
@@ -109,7 +109,7 @@ def play_stories(bootstrap: str, stories: Path) -> StoryAnswers:
         check=True,
     )
     answers: StoryAnswers = {}
-    for printed_line in completed.stdout.splitlines():
+    for printed_line in finished_process.stdout.splitlines():
         story, command, answer = printed_line.split("\t", 2)
         answers.setdefault(story, []).append((command, answer))
     return dict(sorted(answers.items()))
@@ -183,22 +183,23 @@ def play(book_name: str, only: Sequence[str] = ()) -> dict[str, list[str]]:
         if not only or story in only
     }
     assert answers
-    remaining: dict[str, list[str]] = {story: [] for story in answers}
+    remaining_answers: dict[str, list[str]] = {story: [] for story in answers}
     for _ in range(TELLINGS):
         with txnsim(book) as bootstrap, tempfile.TemporaryDirectory() as directory:
             part_file = Path(directory) / "part.txt"
             part_file.write_text(
                 "\n".join(
                     "\n".join((f"story {story}", *(command for command, _ in answers[story])))
-                    for story in remaining
+                    for story in remaining_answers
                 )
             )
-            remaining = differences(
-                play_stories(bootstrap, part_file), {story: answers[story] for story in remaining}
+            remaining_answers = differences(
+                play_stories(bootstrap, part_file),
+                {story: answers[story] for story in remaining_answers},
             )
-        if not remaining:
+        if not remaining_answers:
             break
-    return remaining
+    return remaining_answers
 
 
 def record(book_name: str, repeat_count: int) -> None:

@@ -155,10 +155,11 @@ class _HttpPlayer:
             return
         for pattern, path_template, methods in self._operations:
             if pattern.fullmatch(path) and method.lower() in methods:
-                declared = self._paths[path_template][method.lower()]["responses"]
-                if str(status) not in declared:
+                declared_statuses = self._paths[path_template][method.lower()]["responses"]
+                if str(status) not in declared_statuses:
                     raise Violation(
-                        f"{method} {path_template} is answered {status}, declared: {declared}"
+                        f"{method} {path_template} is answered {status}, "
+                        f"declared: {declared_statuses}"
                     )
                 return
 

@@ -134,8 +134,8 @@ def _final_message(session: SaslSession) -> bytes:
         server.set_client_first("n,,n=alice,r=clientnonce")
         client.set_server_first(server.get_server_first())
         token: bytes = client.get_client_final().encode()
-        raw = session.state is SaslState.RAW_TOKENS
-        return token if raw else _request(36, 2, auth_bytes=token)
+        is_raw = session.state is SaslState.RAW_TOKENS
+        return token if is_raw else _request(36, 2, auth_bytes=token)
     return b""
 
 

@@ -93,12 +93,12 @@ def _change_topics(driver: ShareDriver, detail: int) -> None:
 
 def _check_members(driver: ShareDriver) -> None:
     group = driver.group
-    consumed = {
+    consumed_topics = {
         topic_name for member in group.members.values() for topic_name in member.topic_names
     }
-    if any(group.has_subscriber(name) != (name in consumed) for name in NAMES):
+    if any(group.has_subscriber(name) != (name in consumed_topics) for name in NAMES):
         raise Violation("topics are counted that nobody consumes, or the other way round")
-    if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):
+    if group.tally.topics_hash(driver.image) != topics_hash(consumed_topics, driver.image):
         raise Violation("the hash is not that of the topics consumed")
     if len(group.members) >= _MEMBERS:
         raise Violation("the group has more members than it may have")

@@ -195,9 +195,9 @@ class DrawnCluster:
         return [broker["id"] for broker in self.ask("GET", "brokers") if broker["state"] == state]
 
     def _kill(self) -> None:
-        running = self._brokers("running")
-        if len(running) > 1:
-            self.ask("POST", f"brokers/{self._random.choice(running)}/kill")
+        running_brokers = self._brokers("running")
+        if len(running_brokers) > 1:
+            self.ask("POST", f"brokers/{self._random.choice(running_brokers)}/kill")
 
     def _start(self) -> None:
         for broker_id in self._brokers("down")[:1]:
@@ -281,11 +281,11 @@ class DrawnCluster:
         leader_id: int,
         listed_transactions: set[tuple[int, TopicPartition]] | None,
     ) -> OutsidePartition:
-        unanswered = OutsidePartition(
+        unanswered_partition = OutsidePartition(
             leader_id=leader_id, stable_offset=None, has_unlisted=None, why=None
         )
         if leader_id < 0:
-            return unanswered
+            return unanswered_partition
         try:
             async with asyncio.timeout(ANSWER_S):
                 producers = await self._admin.producers_of(partition)
@@ -295,7 +295,7 @@ class DrawnCluster:
                 now_ms = self._cluster.clock.now_ms()
                 explanation = await explain(self._admin, partition, now_ms=now_ms)
         except (ClientError, TimeoutError):
-            return unanswered
+            return unanswered_partition
         has_unlisted = None
         if listed_transactions is not None:
             has_unlisted = any(

@@ -68,21 +68,21 @@ def search(page: Page, query: str) -> list[str]:
 def test_twelve_questions_are_answered_from_disk_by_two_clicks(site: Path, page: Page) -> None:
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
-    unanswered = {}
+    unanswered_questions = {}
     for question, (question_words, answer) in QUESTIONS.items():
         page.goto((site / "project/index.html").as_uri())
         links = search(page, question_words)
         direct = [link for link in links if f"/{answer}?" in link]
         by_index = [link for link in links if "/docs/index.html?" in link]
         if not direct + by_index:
-            unanswered[question] = links
+            unanswered_questions[question] = links
             continue
         page.locator(f'{RESULTS}[href="{(direct + by_index)[0]}"]').click()
         if not direct:
             page.locator(f'article a[href="{Path(answer).name}"]').first.click()
         page.wait_for_url(f"**/{answer}*")
         assert page.locator("article h1").count() == 1
-    assert unanswered == {}
+    assert unanswered_questions == {}
     assert {url.partition(":")[0] for url in urls} == {"file"}
 
 

@@ -87,38 +87,48 @@ def differences_of_page(drawn_cluster: DrawnCluster, moment: dict[str, Any]) -> 
     if verdict is None:
         return []  # the ring has dropped the event
     rows = {name: (ageless(row[0]), row[1]) for name, row in moment["rows"].items()}
-    judged = judged_rows(verdict)
+    rows_by_name = judged_rows(verdict)
     differences = []
     if verdict["state"] != moment["verdict"]:
         differences.append(f"page {moment['verdict']}, /verdict {verdict['state']}")
     if ageless(verdict["headline"]) not in ageless(moment["headline"]):
         differences.append(f"page {moment['headline']!r}, /verdict {verdict['headline']!r}")
     differences += [
-        f"{name}: page {row}, /verdict {judged.get(name)}"
+        f"{name}: page {row}, /verdict {rows_by_name.get(name)}"
         for name, row in rows.items()
-        if row != judged.get(name) and row[0] not in ("deleted", "not there")
+        if row != rows_by_name.get(name) and row[0] not in ("deleted", "not there")
     ]
     return differences
 
 
-def differences_outside(verdict: dict[str, Any], outside: dict[str, OutsidePartition]) -> list[str]:
+def differences_outside(
+    verdict: dict[str, Any], outside_partitions: dict[str, OutsidePartition]
+) -> list[str]:
     """Where the verdict says otherwise than clients see."""
     differences = []
-    judged_by_name = {judged["partition"]: judged for judged in verdict["partitions"]}
-    for name, partition in outside.items():
-        judged = judged_by_name.get(name)
-        if judged is None:
+    judged_by_name = {
+        judged_partition["partition"]: judged_partition
+        for judged_partition in verdict["partitions"]
+    }
+    for name, partition in outside_partitions.items():
+        judged_partition = judged_by_name.get(name)
+        if judged_partition is None:
             differences.append(f"{name} is there, and is not judged")
             continue
         if partition.stable_offset is None:
             continue
-        states = {open_txn["state"] for open_txn in judged["open_txns"]}
-        if judged["stands_at"] != partition.stable_offset:
-            differences.append(f"{name}: {judged['stands_at']}, clients {partition.stable_offset}")
+        states = {open_txn["state"] for open_txn in judged_partition["open_txns"]}
+        if judged_partition["stands_at"] != partition.stable_offset:
+            differences.append(
+                f"{name}: {judged_partition['stands_at']}, clients {partition.stable_offset}"
+            )
         if partition.has_unlisted is not None and partition.has_unlisted != ("hangs" in states):
             differences.append(f"{name}: unlisted {partition.has_unlisted}, judged {states}")
-        if partition.why is not None and judged["state"] != "wrong-data":
-            outside_standing, judged_standing = ageless(partition.why), ageless(judged["standing"])
+        if partition.why is not None and judged_partition["state"] != "wrong-data":
+            outside_standing, judged_standing = (
+                ageless(partition.why),
+                ageless(judged_partition["standing"]),
+            )
             if outside_standing != judged_standing and not (
                 outside_standing[:4] == judged_standing[:4] == "open"
             ):
@@ -153,16 +163,16 @@ def test_the_page_says_what_is_so_or_how_far_it_is_behind(
             if moment["event"] is not None:
                 assert differences_of_page(drawn_cluster, moment) == [], context
             verdict_before = drawn_cluster.ask("GET", "verdict")
-            outside = drawn_cluster.look()
+            outside_partitions = drawn_cluster.look()
             verdict_after = drawn_cluster.ask("GET", "verdict")
             if told(verdict_before) != told(verdict_after):
                 continue  # it has changed while clients looked
-            assert differences_outside(verdict_after, outside) == [], context
+            assert differences_outside(verdict_after, outside_partitions) == [], context
             last = shown_moment(page, drawn_cluster)
             if last["isLive"] and last["event"] is not None and not drawn_cluster.has_gap:
-                newest = drawn_cluster.ask("GET", "verdict")
-                if told(newest) == told(verdict_after):
-                    assert last["verdict"] == newest["state"], [*context, last]
+                newest_verdict = drawn_cluster.ask("GET", "verdict")
+                if told(newest_verdict) == told(verdict_after):
+                    assert last["verdict"] == newest_verdict["state"], [*context, last]
             compared_count += 1
             seen_states.add(verdict_after["state"])
     assert compared_count > moment_count / 3, "nothing is shown where nothing is compared"

@@ -53,8 +53,10 @@ def test_mermaid_reads_our_diagrams_as_they_are_meant(browser: Browser) -> None:
         notes, messages = text.count("Note over"), text.count("->>") + text.count("--x")
         assert svg.count('class="noteText') == notes > 0
         assert svg.count('class="messageText') == messages > 0
-    broken = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
-    complaint = page.evaluate("text => mermaid.parse(text).then(() => '', e => e.message)", broken)
+    broken_diagram = mermaid.convert(runs[0]).replace("Note over", "Note above", 1)
+    complaint = page.evaluate(
+        "text => mermaid.parse(text).then(() => '', e => e.message)", broken_diagram
+    )
     assert "Parse error" in complaint
     page.context.close()
 
@@ -115,5 +117,5 @@ def test_an_arrow_of_another_category_than_its_slices_is_lost_in_chrome(tmp_path
     assert read_by_chrome(text, tmp_path / "good.json")["arrows"]
     trace_events = json.loads(text)["traceEvents"]
     other_rows = [row | {"cat": "other"} if row["ph"] in "sf" else row for row in trace_events]
-    broken = json.dumps({"traceEvents": other_rows})
-    assert not read_by_chrome(broken, tmp_path / "broken.json")["arrows"]
+    broken_trace = json.dumps({"traceEvents": other_rows})
+    assert not read_by_chrome(broken_trace, tmp_path / "broken.json")["arrows"]

@@ -333,8 +333,8 @@ def test_every_field_that_a_rule_has_is_in_the_form(
             "action": {"do": "crash", "broker": 3, "lose_unflushed": True, "restart_after_ms": 100},
         },
     ]  # fmt: skip
-    tried = {name for rule in rules for name in rule}
-    assert tried == set(FaultRule.__struct_fields__)
+    tried_fields = {name for rule in rules for name in rule}
+    assert tried_fields == set(FaultRule.__struct_fields__)
     for rule in rules:
         fill_in(page, rule)
         page.click("#arm")

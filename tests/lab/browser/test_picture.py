@@ -154,8 +154,8 @@ def test_presented_no_text_is_too_small_for_the_back_row(
 def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> None:
     page = new_page(server.http, viewport={"width": 1280, "height": 720})
     play_run(page, "z01", "V-")
-    outside = page.evaluate(SIZES.replace("px * scale", "px"))
-    assert {round(px) for px in outside.values()} <= {12, 14, 16, 20}
+    font_sizes = page.evaluate(SIZES.replace("px * scale", "px"))
+    assert {round(px) for px in font_sizes.values()} <= {12, 14, 16, 20}
 
 
 def test_a_picture_is_saved_as_svg_and_png_and_embedded(
@@ -184,8 +184,8 @@ def test_a_picture_is_saved_as_svg_and_png_and_embedded(
     page.wait_for_function("() => location.hash.includes('at=')")
     inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
     inside.wait_for_selector("#verdict.hangs")
-    for hidden in ("header", "nav", "aside", ".story"):
-        assert inside.locator(hidden).first.is_hidden()
+    for selector in ("header", "nav", "aside", ".story"):
+        assert inside.locator(selector).first.is_hidden()
     assert inside.locator("svg.drawn").is_visible()
     inside.keyboard.press("ArrowLeft")
     inside.wait_for_function("() => location.hash.includes('embed=1')")

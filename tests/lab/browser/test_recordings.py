@@ -114,8 +114,13 @@ def test_a_snapshot_tells_which_positions_are_pending(server: TxnsimServer, new_
     """The page kept what was pending before, and did not read what the snapshot tells."""
     pending = {"group": "gone", "tp": "t-0", "offset": 1}
     positions = [{"group": "g", "tp": "t-0", "offset": 5, "pid": 7}, {**pending, "group": "done"}]
-    nothing: dict[str, object] = {"brokers": [], "faults": [], "partitions": [], "transactions": []}
-    snapshot = {**nothing, "part": 0, "trace": "full", "positions": positions}
+    empty_state: dict[str, object] = {
+        "brokers": [],
+        "faults": [],
+        "partitions": [],
+        "transactions": [],
+    }
+    snapshot = {**empty_state, "part": 0, "trace": "full", "positions": positions}
     run = small(
         ("broker/1",),
         ("broker/1", "group.offset_pending", (), "app/7:0", pending),

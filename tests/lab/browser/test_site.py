@@ -146,12 +146,14 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
     # Nothing comes from the browser's own cache: only the service worker has the files.
     with serve_folder(site, {"Cache-Control": "no-store"}) as url:
         # With the server gone the browser says that it found no newer service worker.
-        visited = new_page(f"{url}project/", expects=("when fetching the script",))
-        wait_until_kept(visited)
-        names = visited.evaluate(KEPT_FILES)  # unpacked: the browser keeps compiled code of such
+        visited_page = new_page(f"{url}project/", expects=("when fetching the script",))
+        wait_until_kept(visited_page)
+        names = visited_page.evaluate(
+            KEPT_FILES
+        )  # unpacked: the browser keeps compiled code of such
         assert set(PACKED) <= set(names)
         assert not set(PACKED.values()) & set(names)
-    page = visited.context.new_page()  # the server is gone
+    page = visited_page.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
     page.locator(".first").wait_for()
     for alias, run in STORIES:

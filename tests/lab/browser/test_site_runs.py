@@ -115,9 +115,9 @@ def test_every_telling_is_the_same_in_webassembly(part: int, site: Path, tmp_pat
     assert_same(islice(every, part, None, PARTS), site, tmp_path)
 
 
-def assert_same(chosen: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
+def assert_same(chosen_runs: Iterable[ScenarioRun], site: Path, folder: Path) -> None:
     """Trace and history of each, byte by byte."""
-    scenario_runs = list(chosen)
+    scenario_runs = list(chosen_runs)
     assert scenario_runs
     names = [
         (scenario_run.scenario.name, scenario_run.run, scenario_run.take)

@@ -72,8 +72,8 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     page = new_page(server.http)
     play_run(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
-    whose = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
-    assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
+    owners = [cell_text.split("\n")[-1] for cell_text in cells[:5]]
+    assert owners == ["app/1", "app/1", "app/2", "app/1", "app/2"]
     assert page.get_attribute("#verdict", "data-verdict") == "wrong-data"
     assert "t-0" in page.inner_text("#verdict")
 
@@ -228,7 +228,9 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
 
 
 def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: Any) -> None:
-    moving = "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    moving_script = (
+        "document.getAnimations().filter((one) => one.animationName === 'travel').length"
+    )
     for motion in ("no-preference", "reduce"):
         page = new_page(server.http, reduced_motion=motion, bypass_csp=True)
         # They stand still: who looks late would find that they have ended.
@@ -237,7 +239,7 @@ def test_messages_move_where_motion_is_wanted(server: TxnsimServer, new_page: An
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("ArrowRight")
         page.wait_for_selector(".message.released")
-        assert (page.evaluate(moving) > 0) == (motion == "no-preference")
+        assert (page.evaluate(moving_script) > 0) == (motion == "no-preference")
 
 
 def test_a_step_that_was_foreseen_or_seen_is_explained_at_once(
@@ -344,8 +346,8 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
     expect_said("It hangs now. This shows how, from its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
-        newest = json.load(answer)["at"]
-    page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest)
+        newest_index = json.load(answer)["at"]
+    page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest_index)
     page.keyboard.press(",")
     page.click("#repair")  # at an event of the past: it is done now
     expect_said("The ABORT marker is written on orders-0.")

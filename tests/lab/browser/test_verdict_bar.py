@@ -204,11 +204,11 @@ def test_a_marker_that_is_not_sent_again_is_not_on_its_way(
 
 
 @pytest.mark.parametrize(
-    ("part", "torn", "application", "asked"),
+    ("part", "torn_text", "application", "asked"),
     [(3, "“r2”", "aborted ✓", "abort"), (4, "“r2”", "committed ✓", "commit")],
 )
 def test_wrong_data_is_red_and_the_record_is_drawn(
-    part: int, torn: str, application: str, asked: str, *, server: TxnsimServer, new_page: Any
+    part: int, torn_text: str, application: str, asked: str, *, server: TxnsimServer, new_page: Any
 ) -> None:
     """Green stood over a transaction that was torn (lesson L3), and over a write that was lost.
     The application's row was of a transaction that the application never had.
@@ -217,7 +217,7 @@ def test_wrong_data_is_red_and_the_record_is_drawn(
     answer_part(page)
     assert page.get_attribute("#verdict", "data-verdict") == "wrong-data"
     wrong_batches = page.locator(".drawn .batch.wrong-data")
-    assert any(torn in text for text in wrong_batches.all_text_contents())
+    assert any(torn_text in text for text in wrong_batches.all_text_contents())
     texts = picture_texts(page)
     assert f"asks to {asked} | {application} | COORDINATOR" in texts
     assert "APPLICATION · app |" in texts

@@ -48,17 +48,19 @@ def check(result: RunResult) -> None:
 @pytest.mark.parametrize(("run", "player"), list(castings()))
 async def test_every_take_comes_to_its_declared_verdict(run: str, player: str) -> None:
     casting = Casting(player=player)
-    armed, disarmed, control = [
+    armed, disarmed_result, control = [
         await run_in_real_time(ScenarioRun(scenario=STORY, run=run, take=take), casting)
         for take in ("armed", "disarmed", "control")
     ]
-    for result in (armed, disarmed, control):
+    for result in (armed, disarmed_result, control):
         check(result)
     assert armed.verdict.observed == (HANGS if run == "V-" else ())
-    assert armed.players == disarmed.players == (player if player != "own" else "own client",)
+    assert (
+        armed.players == disarmed_result.players == (player if player != "own" else "own client",)
+    )
     assert "hold Produce of late-producer" in sentences(armed)
     assert "hold Produce of late-producer" in sentences(control)
-    assert "Produce" not in sentences(disarmed)
+    assert "Produce" not in sentences(disarmed_result)
     outcome_by_value = {write.value: write.outcome for write in observations_of(armed, Wrote)}
     assert outcome_by_value["late"] == "unknown"
     assert {write.outcome for write in observations_of(control, Wrote)} == {"ok"}
@@ -102,7 +104,7 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("run", "broken", "verdict"),
+    ("run", "broken_fields", "verdict"),
     [
         ("V+", {"mode": "V-"}, HANGS),
         ("TV2", {"mode": "V-"}, HANGS),
@@ -111,10 +113,10 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     ],
 )
 async def test_a_defence_that_is_missing_or_another_one_is_noticed(
-    run: str, broken: dict[str, Any], verdict: tuple[str, ...]
+    run: str, broken_fields: dict[str, Any], verdict: tuple[str, ...]
 ) -> None:
     def edit(document: dict[str, Any]) -> None:
-        document["runs"][run].update(broken)
+        document["runs"][run].update(broken_fields)
         document["steps"] = [step for step in document["steps"] if "reads" not in str(step)]
 
     scenario_run = ScenarioRun(scenario=late_produce(edit), run=run)
@@ -133,12 +135,12 @@ async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> 
         program=f"'{sys.executable}' '{ROOT / 'tests/lab/catalogue/late_program.py'}'"
     )
     armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
-    disarmed = await run_in_real_time(
+    disarmed_result = await run_in_real_time(
         ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting
     )
     check(armed)
-    check(disarmed)
-    assert armed.players == disarmed.players == ("a program",)
+    check(disarmed_result)
+    assert armed.players == disarmed_result.players == ("a program",)
     assert ("ABORT marker" in sentences(armed)) is (run in ("V-", "V+"))
     assert "first" not in sentences(armed)
 
@@ -163,14 +165,14 @@ async def test_the_demo_comes_to_the_same_verdicts_each_time() -> None:
         return process.returncode, output
 
     outcomes = await asyncio.gather(*(demo() for _ in range(DEMOS)))
-    differing = []
+    differing_verdicts = []
     for status, output in outcomes:
         runs = msgspec.json.decode(output)
         assert len(runs) == 2 * 3
-        differing += [run for run in runs if not run["as_declared"]]
-        assert differing or status == 0
-    assert not differing, [
-        (run_row["run"], run_row["take"], run_row["verdict"]) for run_row in differing
+        differing_verdicts += [run for run in runs if not run["as_declared"]]
+        assert differing_verdicts or status == 0
+    assert not differing_verdicts, [
+        (run_row["run"], run_row["take"], run_row["verdict"]) for run_row in differing_verdicts
     ]
 
 

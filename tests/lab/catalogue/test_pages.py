@@ -115,13 +115,13 @@ def test_every_animal_has_a_scenario() -> None:
 
 @pytest.mark.parametrize("anomaly", ZOO)
 def test_an_anomaly_happens_where_it_is_documented_to(anomaly: str) -> None:
-    declared: dict[str, set[bool]] = defaultdict(set)
+    declared_by_mode: dict[str, set[bool]] = defaultdict(set)
     for run in anomalies()[anomaly].runs.values():
-        declared[run.mode].add(bool(run.verdict))
+        declared_by_mode[run.mode].add(bool(run.verdict))
     differences = {
-        mode: (expected, declared[mode])
+        mode: (expected, declared_by_mode[mode])
         for mode, expected in zip(MODES, ZOO[anomaly], strict=True)
-        if declared[mode] not in HAPPENS[expected]
+        if declared_by_mode[mode] not in HAPPENS[expected]
     }
     assert not differences
 
@@ -377,12 +377,14 @@ def test_a_header_is_all_that_a_replay_needs(
         scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
     )
     assert header["mode"] == second_run.mode
-    replayed = run_in_virtual_time(
+    replayed_trace = run_in_virtual_time(
         second_run, seed=header["seed"], trace_level=TraceLevel(header["level"])
     ).trace
     assert (
-        Recording.from_lines("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+        Recording.from_lines("replay", replayed_trace.splitlines())
+        .trailer["hash"]
+        .startswith("sha256:")
     )
-    assert replayed == first_trace
+    assert replayed_trace == first_trace
     other_trace = run_in_virtual_time(second_run, seed=SEED + 1, trace_level=trace_level).trace
     assert other_trace != first_trace, "the seed matters, so that equal traces mean something"

@@ -63,19 +63,19 @@ class ConfluentPlayer(ApplicationPlayer):
     async def send(self, record_value: str, topic_partition: TopicPartition) -> None:
         """Send a record."""
         loop = asyncio.get_running_loop()
-        delivered = self._delivered = loop.create_future()
+        delivered_future = self._delivered = loop.create_future()
 
         def tell(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
             loop.call_soon_threadsafe(settle, error, -1 if offset is None else offset)
 
         def settle(error: KafkaError | None, offset: int) -> None:
-            if delivered.done():
+            if delivered_future.done():
                 return
             if error is None:
-                delivered.set_result(offset)
+                delivered_future.set_result(offset)
             else:
-                delivered.set_exception(ClientError(f"confluent-kafka: {error}"))
+                delivered_future.set_exception(ClientError(f"confluent-kafka: {error}"))
 
         self._producer.produce(
             topic_partition.topic,

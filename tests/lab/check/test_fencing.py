@@ -595,7 +595,7 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "start_ms", "stuck"),
+    ("fields", "start_ms", "is_stuck"),
     [
         pytest.param({}, None, False, id="granted"),
         pytest.param({"outcome": UNKNOWN}, None, False, id="perhaps granted"),
@@ -605,7 +605,7 @@ def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> Non
     ],
 )
 def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted(
-    fields: dict[str, Any], start_ms: int | None, *, stuck: bool
+    fields: dict[str, Any], start_ms: int | None, *, is_stuck: bool
 ) -> None:
     history_builder = HistoryBuilder()
     history_builder.describe("PrepareCommit", start_ms=start_ms)
@@ -613,7 +613,7 @@ def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted
     history_builder.initialise(**fields)
     history_builder.wait(2)
     history_builder.describe("PrepareCommit", start_ms=start_ms)
-    assert bool(stuck_coordinators(history_builder.history)) is stuck
+    assert bool(stuck_coordinators(history_builder.history)) is is_stuck
 
 
 def test_an_id_that_was_seen_once_is_not_stuck_whatever_its_timeout() -> None:

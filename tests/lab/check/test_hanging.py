@@ -28,7 +28,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
     history_builder = HistoryBuilder()
     ghost(history_builder)
     first_look = history_builder.list_producers((7, 1), (9, None))
-    denied = history_builder.describe("CompleteAbort")
+    denied_number = history_builder.describe("CompleteAbort")
     second_look = history_builder.list_producers((7, 1))
     read = history_builder.read(1, {}, 1, high_watermark=3)
     (hanging_transaction,) = hanging(history_builder.history)
@@ -38,7 +38,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
         hanging_transaction.start_offset,
     ) == (T0, 7, 1)
     assert (hanging_transaction.last_stable_offset, hanging_transaction.high_watermark) == (1, 3)
-    assert hanging_transaction.evidence == (first_look, denied, second_look, read)
+    assert hanging_transaction.evidence == (first_look, denied_number, second_look, read)
 
 
 def test_readers_that_are_held_at_its_start_show_that_it_is_open() -> None:
@@ -390,10 +390,10 @@ def test_what_the_cleaner_leaves_behind_a_hanging_transaction_convicts() -> None
     history_builder = HistoryBuilder()
     hangs(history_builder)
     write_behind_ghost(history_builder)
-    cleaned = history_builder.clean()
+    clean_number = history_builder.clean()
     read = everything(history_builder)
     (anomaly,) = uncleanable_logs(history_builder.history)
-    assert {cleaned, read} <= set(anomaly.evidence)
+    assert {clean_number, read} <= set(anomaly.evidence)
     assert "key 'x'" in anomaly.because
 
 

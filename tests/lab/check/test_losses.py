@@ -167,7 +167,7 @@ def test_an_error_tells_no_position_that_could_be_replaced() -> None:
 
 def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> None:
     history_builder = HistoryBuilder()
-    missed = history_builder.read(0, {}, 0, transaction="A", whole=True)
+    missed_number = history_builder.read(0, {}, 0, transaction="A", whole=True)
     write_number = history_builder.write("B", "b0", 0)
     history_builder.write("B", "b1", 0, partition=1)
     commit_all(history_builder, "B")
@@ -175,7 +175,7 @@ def test_who_read_a_list_without_a_record_and_depends_on_it_read_skewed() -> Non
     assert read_skews(history_builder.history) == (), "A may still abort"
     commit_all(history_builder, "A")
     (anomaly,) = read_skews(history_builder.history)
-    assert {missed, write_number, read} <= set(anomaly.evidence)
+    assert {missed_number, write_number, read} <= set(anomaly.evidence)
     assert anomaly.because == "A read t-0 before B wrote 'b0' there, and A read B's 'b1' at t-1"
 
 
@@ -272,10 +272,12 @@ def test_what_a_hanging_transaction_holds_of_a_commit_is_lost() -> None:
     committed = history_builder.commit("T2")
     hangs(history_builder)
     read = history_builder.read(0, {0: "r3"}, 2, partition=1)
-    lost_write, torn = sorted(losses(history_builder.history), key=lambda anomaly: anomaly.kind)
-    assert (lost_write.kind, torn.kind) == ("lost-write", "torn-transaction")
+    lost_write, torn_transaction = sorted(
+        losses(history_builder.history), key=lambda anomaly: anomaly.kind
+    )
+    assert (lost_write.kind, torn_transaction.kind) == ("lost-write", "torn-transaction")
     assert {write_number, committed} <= set(lost_write.evidence)
-    assert {write_number, read, committed} <= set(torn.evidence)
+    assert {write_number, read, committed} <= set(torn_transaction.evidence)
     assert other_number not in lost_write.evidence
 
 

@@ -132,5 +132,10 @@ def test_what_may_be_gone_or_came_later_is_not_demanded(
     ]
     history = History(sorted(observations, key=lambda observation: observation.at_ms))
     assert not never_delivered(history)
-    missed: list[Seen] = [start(10, 0), wrote(50, 0), share_fetch(200, "m1", 1), start(300, 2)]
-    assert [anomaly.evidence for anomaly in never_delivered(History(missed))] == [(1, 3)]
+    missed_history: list[Seen] = [
+        start(10, 0),
+        wrote(50, 0),
+        share_fetch(200, "m1", 1),
+        start(300, 2),
+    ]
+    assert [anomaly.evidence for anomaly in never_delivered(History(missed_history))] == [(1, 3)]

@@ -20,9 +20,9 @@ def test_who_goes_on_behind_a_record_without_getting_it_has_missed_it() -> None:
     history_builder = HistoryBuilder()
     lost_number = history_builder.write(None, "r1", 3)
     history_builder.read(0, {}, 3)
-    passed = history_builder.read(3, {}, 4)
+    passing_number = history_builder.read(3, {}, 4)
     history_builder.read(3, {}, 5)
-    assert misses(history_builder) == {lost_number: passed}
+    assert misses(history_builder) == {lost_number: passing_number}
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_tombstones_and_refused_records_are_demanded_by_nobody() -> None:
     history_builder.write(None, "r1", 1, outcome=FAILED)
     history_builder.write(None, "r2", outcome=UNKNOWN)
     history_builder.read(0, {2: None}, 3)
-    sights = visibility(history_builder.history)
-    assert sights.misses == {}
-    assert sights.sights == {}
+    record_visibility = visibility(history_builder.history)
+    assert record_visibility.misses == {}
+    assert record_visibility.sights == {}
     tombstone = history_builder.history[0]
     assert isinstance(tombstone, Wrote)
-    assert sights.sights_of(tombstone) == ()
+    assert record_visibility.sights_of(tombstone) == ()
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_value_of_several_transactions_is_nobodys() -> None:
     history_builder.write("T1", "r1", outcome=UNKNOWN)
     history_builder.write("T2", "r1", outcome=UNKNOWN)
     read = history_builder.read(0, {0: "r1", 1: "nobody's"}, 2)
-    sights = visibility(history_builder.history)
-    assert writers_by_offset(history_builder.history, sights) == {}
-    assert sights.sights[T0, "r1"] == (Sight(read, 0),)
+    record_visibility = visibility(history_builder.history)
+    assert writers_by_offset(history_builder.history, record_visibility) == {}
+    assert record_visibility.sights[T0, "r1"] == (Sight(read, 0),)
 
 
 def test_of_two_records_at_one_offset_that_which_was_read_counts_or_neither() -> None:

@@ -99,9 +99,15 @@ def history_of_two_records(*, commit: bool) -> list[Seen]:
     story.begin("Z", "z", "z")
     for partition in (0, 1):
         place_fields = {"topic": "z", "partition": partition}
-        whose = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
+        producer_fields = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
         story.write(
-            "Z", f"z{partition}", 0, who="z", item=f"item {partition}", **place_fields, **whose
+            "Z",
+            f"z{partition}",
+            0,
+            who="z",
+            item=f"item {partition}",
+            **place_fields,
+            **producer_fields,
         )
     story.send_offsets("Z", 5, who="z", group="z")
     (story.commit if commit else story.abort)("Z", "z")

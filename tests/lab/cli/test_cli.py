@@ -189,11 +189,11 @@ def test_gssapi_for_look_ups_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
-    ready = tmp_path / "ready.json"
+    ready_file = tmp_path / "ready.json"
     with TxnsimServer(arguments=("--brokers", "1")) as server:
         command = [
             *(sys.executable, "-m", "txnsim", "proxy", "--bootstrap-server", server.bootstrap),
-            *("--port", "0", "--http", "0", "--ready-file", str(ready), "--until-eof"),
+            *("--port", "0", "--http", "0", "--ready-file", str(ready_file), "--until-eof"),
         ]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
@@ -205,7 +205,7 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
                 lines_said.append(printed_line)
                 if "stop with" in printed_line:
                     break
-            facts = json.loads(ready.read_text())
+            facts = json.loads(ready_file.read_text())
             assert facts["bootstrap"] != server.bootstrap
             health = httpx.get(f"{facts['http']}/healthz", timeout=60).json()
             assert health["bootstrap"] == facts["bootstrap"]
@@ -213,7 +213,7 @@ def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
             assert any("GSSAPI" in line for line in lines_said)
             process.stdin.close()
             assert process.wait(timeout=60) == 0
-    assert not ready.exists()
+    assert not ready_file.exists()
 
 
 # ``practise``

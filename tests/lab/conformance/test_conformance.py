@@ -61,9 +61,9 @@ def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: Simulate
     assert run.outcome_count(CaseOutcome.PASSED) >= 90
     assert run.left_behind == ()
     assert [name for name in names_on(kafka) if name.startswith(NAME_PREFIX)] == []
-    kept_rules, broken = run.rules()
+    kept_rules, broken_rules = run.rules()
     assert "end.v5.commit" in kept_rules
-    assert not broken
+    assert not broken_rules
 
 
 @pytest.mark.costly
@@ -221,10 +221,10 @@ def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
-    older_answers, newest = Answers.of_release("3.9"), Answers.of_release("4.4")
+    older_answers, newest_answers = Answers.of_release("3.9"), Answers.of_release("4.4")
     assert older_answers.kafka == "3.9.2"
     case = ("coordinator/end_txn", "commit-v4", 0)
-    assert older_answers.of_case(*case) == newest.of_case(*case)
+    assert older_answers.of_case(*case) == newest_answers.of_case(*case)
     assert older_answers.of_case("coordinator/end_txn", "no-such", 0) is None
 
 

@@ -48,15 +48,15 @@ class CheckedClient:
         self.asked.add((method.lower(), path_template))
         if json is not None:
             self._validate(json, operation["requestBody"]["content"]["application/json"]["schema"])
-        declared = operation["responses"][str(status)].get("content")
-        if declared is None:
+        declared_content = operation["responses"][str(status)].get("content")
+        if declared_content is None:
             assert not answer.content
             return None
         media_type = answer.headers["content-type"].partition(";")[0]
-        assert media_type in declared, f"{method} {path}: {media_type}"
+        assert media_type in declared_content, f"{method} {path}: {media_type}"
         if media_type != "application/json":
             return answer.text
-        self._validate(answer.json(), declared[media_type]["schema"])
+        self._validate(answer.json(), declared_content[media_type]["schema"])
         return answer.json()
 
     def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:

@@ -60,9 +60,9 @@ async def test_what_can_not_be_played_here_is_refused_with_its_reason() -> None:
 async def test_a_client_that_notes_without_end_is_stopped() -> None:
     async with control_port() as (_, ask):
         await ask("POST", "/api/v1/lessons/L10/begin", 200, {})
-        half = [NOTED] * (NOTED_MAX // 2)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
-        await ask("POST", "/api/v1/lessons/L10/seen", 200, half)
+        half_notes = [NOTED] * (NOTED_MAX // 2)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
+        await ask("POST", "/api/v1/lessons/L10/seen", 200, half_notes)
         await ask("POST", "/api/v1/lessons/L10/seen", 413, [NOTED])
 
 

@@ -109,11 +109,11 @@ def result(outcome: SituationOutcome, **fields: Any) -> Result:
 
 
 def test_what_a_user_would_see_parts_two_results() -> None:
-    passed = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
-    assert not results_differ(passed, result(SituationOutcome.PASSED, seconds=2.0))
-    assert results_differ(passed, result(SituationOutcome.MISSED))
+    passed_result = result(SituationOutcome.PASSED, seconds=1.0, errors=("a",))
+    assert not results_differ(passed_result, result(SituationOutcome.PASSED, seconds=2.0))
+    assert results_differ(passed_result, result(SituationOutcome.MISSED))
     assert results_differ(
-        passed, result(SituationOutcome.PASSED, choices=("it closes the producer",))
+        passed_result, result(SituationOutcome.PASSED, choices=("it closes the producer",))
     )
 
 

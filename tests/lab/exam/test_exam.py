@@ -273,15 +273,17 @@ def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> N
     assert asyncio.run(played_together()) == 1
 
 
-@pytest.mark.parametrize("raised", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
-def test_what_the_cluster_does_not_do_ends_no_sitting(raised: Exception) -> None:
+@pytest.mark.parametrize("error", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
+def test_what_the_cluster_does_not_do_ends_no_sitting(error: Exception) -> None:
     async def play(_: Application) -> None:
-        raise raised
+        raise error
 
-    broken = situation("broken", "middle", "?")(play)
-    [outcome] = asyncio.run(run_exam(driver(KNOWS_ITS_NAME), [broken], levels=(2,))).results
+    broken_situation = situation("broken", "middle", "?")(play)
+    [outcome] = asyncio.run(
+        run_exam(driver(KNOWS_ITS_NAME), [broken_situation], levels=(2,))
+    ).results
     assert outcome.outcome is SituationOutcome.DOES_NOT_APPLY
-    assert str(raised) in outcome.because[0]
+    assert str(error) in outcome.because[0]
 
 
 # What a session with a library notes, and how it says what was missed.
@@ -340,9 +342,9 @@ async def test_another_end_than_the_expected_one_is_told_with_the_librarys_error
     entry = LedgerEntry(values=("a-1", "b-2"), reported_end=ReportedEnd.UNKNOWN)
     session.expect_end(entry, ReportedEnd.UNKNOWN)
     await session.do("commit")
-    with pytest.raises(MissError) as missed:
+    with pytest.raises(MissError) as error_info:
         session.expect_end(entry, ReportedEnd.COMMITTED)
-    assert str(missed.value) == (
+    assert str(error_info.value) == (
         'the library says "unknown" of the transaction with a-1, b-2, and "committed" was expected;'
         " its errors: commit: TIMED_OUT (retriable) too late"
     )
@@ -515,10 +517,10 @@ async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) ->
             (record.value or b"").decode() for record in records if record.fate is Fate.COMMITTED
         ]
         assert short_values(committed) == fixture.expected.values
-        stable = await admin.offset_of(
+        stable_offset = await admin.offset_of(
             topic_partition, LATEST_TIMESTAMP, IsolationLevel.READ_COMMITTED
         )
-        assert stable == fixture.expected.stable
+        assert stable_offset == fixture.expected.stable
         assert await admin.offset_of(topic_partition, LATEST_TIMESTAMP) == fixture.expected.end
 
 

@@ -43,15 +43,15 @@ class Graph:
         self._next_states: dict[tuple[int, str], int] = {}
 
     def note(
-        self, previous: tuple[int, str] | None, fingerprint: int, options: frozenset[str]
+        self, previous_note: tuple[int, str] | None, fingerprint: int, options: frozenset[str]
     ) -> None:
         """Note a state and the choice that led to it."""
         assert self._options.setdefault(fingerprint, options) == options
-        if previous is None:
+        if previous_note is None:
             return
-        self.met_again += previous in self._next_states
-        next_state = self._next_states.setdefault(previous, fingerprint)
-        assert next_state == fingerprint, f"{previous[1]!r} leads to two states"
+        self.met_again += previous_note in self._next_states
+        next_state = self._next_states.setdefault(previous_note, fingerprint)
+        assert next_state == fingerprint, f"{previous_note[1]!r} leads to two states"
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ async def test_a_hanging_transaction_is_explained_and_ended() -> None:
         assert explanation["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
         partition_fields = {"topic": "orders", "partition": 0}
         assert len((await ask.post("/api/v1/repairs", json=partition_fields)).json()) == 1
-        (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
-        assert healed["cause"] == "nothing"
+        (healed_partition,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
+        assert healed_partition["cause"] == "nothing"
         # What the control port asks for itself is no part of what happens.
         lines = (await ask.get("/api/v1/trace")).text.splitlines()
         apis_asked = {
@@ -129,8 +129,8 @@ async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
 
 async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
     async with port(brokers=1) as ask:
-        stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
-        assert stopped.json()["fenced"]
+        stop_answer = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
+        assert stop_answer.json()["fenced"]
         topic_partition = {"topic": "orders", "partition": 0}
         for path, request_body in (
             ("practise", None),
@@ -187,8 +187,8 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     round_count = 40
     for round_number in range(round_count):
         _transactions(tracer, range(100 * round_number, 100 * (round_number + 1)))
-        newest = len(tracer) - 1
-        for event_index in (newest - 70, newest):
+        newest_index = len(tracer) - 1
+        for event_index in (newest_index - 70, newest_index):
             reads_before = len(read)
             explanation = live_reader.make_task(tracer, event_index, explain)()
             assert len(read) <= reads_before + 1
@@ -211,10 +211,10 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     past = live_reader.make_task(tracer, tracer.first_index, explain)()
     assert _are_equal(past, explaining._read_pieces(tracer.pieces(), tracer.first_index, explain))
     read.clear()
-    assert live_reader.make_task(tracer, None, explain)().at == newest
+    assert live_reader.make_task(tracer, None, explain)().at == newest_index
     assert read == []
-    with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
-        live_reader.make_task(tracer, newest + 1, explain)()
+    with pytest.raises(BadInputError, match=f"no event {newest_index + 1}: the trace has"):
+        live_reader.make_task(tracer, newest_index + 1, explain)()
 
 
 # ``judging``: Histories through the control port: an onlooker's looks, and the judges.

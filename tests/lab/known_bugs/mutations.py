@@ -110,13 +110,13 @@ def _same_epoch(function: Any) -> Any:
 
 def _without_partitions(function: Any) -> Any:
     def wrong(records: Any, **keywords: Any) -> Any:
-        emptied = [
+        emptied_records = [
             _but(record, partitions=frozenset())
             if getattr(record, "state", None) in PREPARED_STATES
             else record
             for record in records
         ]
-        return function(emptied, **keywords)
+        return function(emptied_records, **keywords)
 
     return wrong
 

@@ -134,7 +134,7 @@ def _subject_of_name(subject: str) -> str:
 def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
     """What goes on for a while: transactions by what they have touched, faults, outages."""
     end_us = max((played_act.at_us + played_act.took_us for played_act in every), default=0)
-    touched: dict[str, dict[str, tuple[str, int]]] = {}
+    touched_by_actor: dict[str, dict[str, tuple[str, int]]] = {}
     faults: dict[Any, tuple[str, int]] = {}
     for played_act in every:
         call, after_us = played_act.step.get("call", {}), played_act.at_us + played_act.took_us
@@ -145,9 +145,11 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
                     condition = (
                         "open transaction" if touch.thing == cast.ids[actor] else f"open {do}"
                     )
-                    touched.setdefault(actor, {}).setdefault(touch.thing, (condition, after_us))
+                    touched_by_actor.setdefault(actor, {}).setdefault(
+                        touch.thing, (condition, after_us)
+                    )
         elif do in ("commit", "abort"):
-            for subject, (condition, from_us) in touched.pop(actor, {}).items():
+            for subject, (condition, from_us) in touched_by_actor.pop(actor, {}).items():
                 yield LastingFact(condition, subject, actor, from_us, played_act.at_us)
         act, rule = played_act.step.get("cluster", {}), played_act.step.get("arm", {})
         if rule:
@@ -160,7 +162,7 @@ def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[LastingFact]:
         )
         if ended_fault is not None:
             yield LastingFact(ended_fault[0], CLUSTER, "", ended_fault[1], played_act.at_us)
-    for actor, touches_by_subject in touched.items():
+    for actor, touches_by_subject in touched_by_actor.items():
         for subject, (condition, from_us) in touches_by_subject.items():
             yield LastingFact(condition, subject, actor, from_us, end_us)
     for condition, from_us in faults.values():
@@ -221,8 +223,8 @@ class Table:
         for lasting_fact, acts in sorted(self._acts.items()):
             row = sorted((self.pairs[lasting_fact, act], act) for act in acts)
             yield f"{lasting_fact}: {', '.join(f'{act} {count}' for count, act in row if count)}"
-            never = [act for count, act in row if not count and not reason(lasting_fact, act)]
-            yield f"    never: {', '.join(never) or 'none'}"
+            never_met = [act for count, act in row if not count and not reason(lasting_fact, act)]
+            yield f"    never: {', '.join(never_met) or 'none'}"
         for lasting_fact, unable, unable_reason in UNABLE:
             yield f"can't be: {lasting_fact} with {', '.join(sorted(unable))}: {unable_reason}"
 

@@ -246,9 +246,9 @@ def _play_plan(searches: Sequence[_Search], plan: Plan, sound_run: PlayedRun) ->
     kinds = tuple(sorted({*played_run.kinds} - {*sound_run.kinds}))
     is_noticed = played_run.digest != sound_run.digest
     if len(searches) > 1 and (is_noticed or kinds):
-        half = len(searches) // 2
-        _play_plan(searches[:half], plan, sound_run)
-        _play_plan(searches[half:], plan, sound_run)
+        middle = len(searches) // 2
+        _play_plan(searches[:middle], plan, sound_run)
+        _play_plan(searches[middle:], plan, sound_run)
         return
     for search in searches:
         search.cpu_ms += cpu_ms() - began_ms

@@ -31,9 +31,9 @@ def test_a_bug_is_found_by_what_the_same_seed_has_not_without_it(
     assert answer.noticed == 7
     assert answer.seeds == 1
     assert "stuck-coordinator" in answer.kinds
-    shrunk = run.shrunk(answer).shrunk
-    assert shrunk is not None
-    assert shrunk <= 4
+    shrunk_size = run.shrunk(answer).shrunk
+    assert shrunk_size is not None
+    assert shrunk_size <= 4
 
 
 @pytest.mark.slow

@@ -129,14 +129,20 @@ def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(versio
         "error_code": 0,
         "error_message": None,
     }
-    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": 15, "error_message": "no"}
-    for values, expected in ((address_fields, ("proxy-2", 19092)), (nowhere, ("", -1))):
+    no_coordinator = {
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": 15,
+        "error_message": "no",
+    }
+    for values, expected in ((address_fields, ("proxy-2", 19092)), (no_coordinator, ("", -1))):
         rows: dict[str, Any] = {"coordinators": [{"key": "id", **values}]}
         frame = built(FIND_COORDINATOR, version, **(values if version < 4 else rows))
         changed_frame, message = rewrite(FIND_COORDINATOR, version, frame)
         coordinator = message.coordinators[0] if version >= 4 else message
         assert (coordinator.host, coordinator.port) == expected
-        assert (changed_frame == frame) is (values is nowhere)
+        assert (changed_frame == frame) is (values is no_coordinator)
 
 
 def test_a_list_of_controllers_stays_as_it_is() -> None:

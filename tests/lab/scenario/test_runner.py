@@ -294,12 +294,12 @@ async def test_a_story_is_told_in_real_time_as_well() -> None:
 
 
 def test_somebody_else_plays_only_where_there_is_something_to_play() -> None:
-    nothing = ScenarioRun(scenario=small([{"advance": "1s"}]), run="V-")
-    assert casts_of(nothing, Casting(player="own")) == {}
+    idle_run = ScenarioRun(scenario=small([{"advance": "1s"}]), run="V-")
+    assert casts_of(idle_run, Casting(player="own")) == {}
     with pytest.raises(
         ConfigError, match="small has no application that another player could take"
     ):
-        casts_of(nothing, Casting(player="kafka-python"))
+        casts_of(idle_run, Casting(player="kafka-python"))
     late_run = ScenarioRun(scenario=late_produce(), run="TV2")
     with pytest.raises(ConfigError, match="kafka-python can't play in late-produce-"):
         casts_of(late_run, Casting(player="kafka-python"))
@@ -436,8 +436,8 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
     await write_committed(kafka, "orders", "a", "b")
     await write_aborted(kafka, "orders", "c")
     recorder = Recorder(kafka.rebuilt.environment.clock)
-    async with client(kafka) as outside:
-        await observe_partition(outside, TopicPartition("orders", 0), recorder, offset=1)
+    async with client(kafka) as outside_cluster:
+        await observe_partition(outside_cluster, TopicPartition("orders", 0), recorder, offset=1)
     kinds = [type(observation) for observation in recorder.history]
     assert kinds[:4] == [Producers, Listed, Described, Producers]
     assert set(kinds[4:]) == {Read}
@@ -459,10 +459,10 @@ async def test_open_transactions_coordinators_open_transactions_again_then_reade
 
 @within(run_virtual, settings={"auto.create.topics.enable": False})
 async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> None:
-    async with client(kafka, api_timeout_ms=500) as outside:
+    async with client(kafka, api_timeout_ms=500) as outside_cluster:
         with pytest.raises(ClientError):
             await observe_partition(
-                outside,
+                outside_cluster,
                 TopicPartition("nowhere", 0),
                 Recorder(kafka.rebuilt.environment.clock),
             )

@@ -350,7 +350,7 @@ def test_a_new_story_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    "broken_fields",
     [
         {"titel": "x"},
         {"topics": {"orders": 0}},
@@ -365,9 +365,9 @@ def test_a_new_story_is_accepted() -> None:
     ],
     ids=str,
 )
-def test_a_broken_one_is_not(broken: dict[str, Any]) -> None:
+def test_a_broken_one_is_not(broken_fields: dict[str, Any]) -> None:
     document = copy.deepcopy(yaml.safe_load(JSON_SCHEMA_TEXT))
-    document.update(broken)
+    document.update(broken_fields)
     assert complaints(document)
 
 
@@ -432,9 +432,9 @@ def test_a_run_turns_switches_and_settings_and_may_be_another_release() -> None:
 def test_leaders_are_where_the_story_wants_them() -> None:
     topic = Topic.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
     assert leaders_of(topic, broker_count=3) == (1, 2, 3, 1)
-    wanted = new_topic("t", topic, broker_count=3)
-    assert wanted.assignments[1] == (1, (2, 3, 1))
-    assert wanted.configs == {"a": "true", "b": "3"}
+    wanted_topic = new_topic("t", topic, broker_count=3)
+    assert wanted_topic.assignments[1] == (1, (2, 3, 1))
+    assert wanted_topic.configs == {"a": "true", "b": "3"}
     placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
     assert new_topic("t", placed, broker_count=3).assignments == ((0, (3, 1)),)
     assert len(new_topic("t", topic, broker_count=1).assignments[0][1]) == 1
@@ -467,8 +467,8 @@ def row(error: int, offset: int = 0) -> SimpleNamespace:
 
 
 def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
-    produced = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
-    assert read_answer(produced) == CallResult(offset=4)
+    produce_answer = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
+    assert read_answer(produce_answer) == CallResult(offset=4)
     add_answer = SimpleNamespace(
         results_by_topic_v3_and_below=[
             SimpleNamespace(
@@ -576,14 +576,14 @@ def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake:
     for second_mistake in MISTAKES:
         text = MISTAKEN
         for mistake_name in {first_mistake: 0, second_mistake: 0}:
-            right, wrong_text, _ = MISTAKES[mistake_name]
-            assert right in text
-            text = text.replace(right, wrong_text, 1)
+            right_text, wrong_text, _ = MISTAKES[mistake_name]
+            assert right_text in text
+            text = text.replace(right_text, wrong_text, 1)
         pair = {first_mistake, second_mistake}
         # A rule that is gone with its step is not missed.
-        hidden = {"rules"} if "points" in pair else set()
+        hidden_mistakes = {"rules"} if "points" in pair else set()
         mistakes = mistakes_in(text)
-        for mistake_name in pair - hidden:
+        for mistake_name in pair - hidden_mistakes:
             expected_words = MISTAKES[mistake_name][2]
             assert any(expected_words in mistake_line for mistake_line in mistakes), (
                 pair,
@@ -594,8 +594,8 @@ def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first_mistake:
 
 def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
     text = MISTAKEN
-    for right, wrong_text, _ in MISTAKES.values():
-        text = text.replace(right, wrong_text, 1)
+    for right_text, wrong_text, _ in MISTAKES.values():
+        text = text.replace(right_text, wrong_text, 1)
     mistakes = mistakes_in(text)
     assert len(mistakes) in (len(MISTAKES) - 1, len(MISTAKES)), mistakes
     assert all(mistake_line.startswith("bad.yaml:") for mistake_line in mistakes)

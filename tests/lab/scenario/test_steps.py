@@ -95,11 +95,11 @@ def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
         {"await": {"call": "r1", "offset": 0}},
         call("commit"),
     ]
-    armed, disarmed = play_steps(steps), play_steps(steps, take="disarmed")
+    armed, disarmed_result = play_steps(steps), play_steps(steps, take="disarmed")
     assert armed.as_declared
-    assert disarmed.as_declared
+    assert disarmed_result.as_declared
     assert "hold Produce of P" in sentences(armed)
-    assert "hold" not in sentences(disarmed)
+    assert "hold" not in sentences(disarmed_result)
 
 
 def test_what_is_held_is_lost_where_the_story_wants_it() -> None:
@@ -261,7 +261,7 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
 
 
 @pytest.mark.parametrize(
-    ("by_run", "armed", "disarmed"),
+    ("by_run", "armed", "disarmed_error"),
     [
         (None, "NONE", "NONE"),
         ("FENCED", "FENCED", "FENCED"),
@@ -277,10 +277,10 @@ def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused
     ],
 )
 def test_an_error_is_expected_by_run_mode_or_take(
-    by_run: ByRun | None, armed: str, disarmed: str
+    by_run: ByRun | None, armed: str, disarmed_error: str
 ) -> None:
     assert expected_error(by_run, ARMED) == armed
-    assert expected_error(by_run, DISARMED) == disarmed
+    assert expected_error(by_run, DISARMED) == disarmed_error
 
 
 def test_an_offset_is_expected_likewise() -> None:
@@ -309,9 +309,9 @@ def test_what_runs_expect_does_not_hold_for_a_control() -> None:
 
 def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> None:
     back = {"id": "back", "point": "now", "action": {"do": "clock", "by_ms": -10_000}}
-    nobody = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
+    unknown_broker_rule = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
     assert play_steps([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
-    assert "broker 9" in because([{"arm": nobody}])
+    assert "broker 9" in because([{"arm": unknown_broker_rule}])
 
 
 OPEN = [
@@ -358,8 +358,8 @@ def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch)
     result = play_steps([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
     fault_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
-    struck = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
-    assert "0 of 1 strikes" in struck.verdict.because[0]
+    struck_result = play_steps([{"hold": fault_rule}, {"wait-until": {"struck": "never"}}])
+    assert "0 of 1 strikes" in struck_result.verdict.because[0]
 
 
 @pytest.mark.parametrize(
@@ -427,13 +427,13 @@ def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
-    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    never_rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
     steps = [
         *OPEN,
         {"hold": HELD_RULE},
         call("commit", background="end"),
         {"wait-until": {"struck": "slow"}},
-        {"hold": never},
+        {"hold": never_rule},
     ]
     because = play_steps([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
     assert "0 of 1 strikes" in because
@@ -550,8 +550,8 @@ def test_replicas_and_configs_are_changed() -> None:
     assert play_steps(steps).as_declared
     wrong_result = play_steps([cluster_step("configure", topic="t", name="no.such", value="1")])
     assert "steps.0.cluster: t: no.such: " in wrong_result.verdict.because[0]
-    nobody = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
-    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
+    nobody_result = play_steps([cluster_step("reassign", partition="t-0", replicas=[9])])
+    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody_result.verdict.because[0]
 
 
 def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
@@ -740,14 +740,14 @@ def test_what_is_about_faults_says_so() -> None:
 
 
 def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
-    used = {
+    used_names = {
         name
         for abilities in FIELDS_BY_CALL.values()
         for needs in abilities.values()
         for part in needs
         for name in part
     }
-    assert used | {"who", "do"} == set(Call.model_fields)
+    assert used_names | {"who", "do"} == set(Call.model_fields)
     acts = {
         name for needed, possible in FIELDS_BY_CLUSTER_ACT.values() for name in (*needed, *possible)
     }

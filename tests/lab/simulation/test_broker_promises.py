@@ -91,16 +91,18 @@ def test_what_may_be_granted(
 # Positions of groups
 
 
-@pytest.mark.parametrize(("end", "broken"), [("commit", [UNSTABLE_POSITION]), ("abort", [])])
+@pytest.mark.parametrize(
+    ("end", "expected_kinds"), [("commit", [UNSTABLE_POSITION]), ("abort", [])]
+)
 def test_a_position_is_not_told_while_an_open_transaction_has_one(
-    end: str, broken: list[str]
+    end: str, expected_kinds: list[str]
 ) -> None:
     """One whose abort is granted may have been aborted for its timeout before that."""
     story = HistoryBuilder()
     story.send_offsets("T1", 5)
     story.positions(3, asked_ms=1_500)
     getattr(story, end)("T1", asked_ms=2_500)
-    assert kinds(story) == broken
+    assert kinds(story) == expected_kinds
 
 
 @pytest.mark.parametrize(
@@ -360,11 +362,11 @@ def moves(move_kind: str, count: int) -> History:
     """A group that goes on so many times, and looks where it stands each time."""
     story, asked_ms = HistoryBuilder(), 500
     for record_number in range(count):
-        within = move_kind == "transactions" or (
+        is_in_transaction = move_kind == "transactions" or (
             move_kind == "first transactions" and record_number < count / 2
         )
         offset = 7 if move_kind == "one offset" else record_number
-        if within or (move_kind == "both" and record_number % 2):
+        if is_in_transaction or (move_kind == "both" and record_number % 2):
             story.send_offsets(f"T{record_number}", offset, asked_ms=asked_ms)
             story.commit(f"T{record_number}", asked_ms=asked_ms + 1_000)
             asked_ms += 2_000

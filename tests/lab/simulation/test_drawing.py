@@ -295,10 +295,10 @@ def questions(plan: Plan) -> list[dict[str, Any]]:
     return [act.step["ask"] for act in plan.acts if "ask" in act.step]
 
 
-def field_texts(said: Any) -> Iterator[tuple[str, str]]:
+def field_texts(said_value: Any) -> Iterator[tuple[str, str]]:
     """The texts in a message, with the names of their fields."""
-    if isinstance(said, dict):
-        for name, value in said.items():
+    if isinstance(said_value, dict):
+        for name, value in said_value.items():
             for element in value if isinstance(value, list) else [value]:
                 if isinstance(element, str):
                     yield name, element
@@ -416,9 +416,9 @@ WANTED = SimulationOptions()
 
 
 def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
-    chosen = [*guided_seeds(range(100), WANTED)]
-    assert [seed // CANDIDATES_PER_RUN for seed in chosen] == [*range(13)]
-    assert chosen == [*guided_seeds(range(100), WANTED)]
+    chosen_seeds = [*guided_seeds(range(100), WANTED)]
+    assert [seed // CANDIDATES_PER_RUN for seed in chosen_seeds] == [*range(13)]
+    assert chosen_seeds == [*guided_seeds(range(100), WANTED)]
 
 
 @pytest.mark.costly
@@ -426,8 +426,8 @@ def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
 
-    chosen = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
-    assert pairs(chosen) > 1.1 * pairs([*range(40)])
+    chosen_seeds = [*guided_seeds(range(40 * CANDIDATES_PER_RUN), WANTED)]
+    assert pairs(chosen_seeds) > 1.1 * pairs([*range(40)])
 
 
 def test_pairs_are_of_what_is_asked_for_and_what_that_may_meet() -> None:

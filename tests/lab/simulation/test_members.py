@@ -85,9 +85,14 @@ def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
 
 def test_one_generation_has_one_assignment() -> None:
     assignments_told: Any = {}
-    for partitions, generation, broken in (((T0,), 2, 0), ((), 2, 0), ((T1,), 3, 0), ((T0,), 3, 1)):
+    for partitions, generation, broken_count in (
+        ((T0,), 2, 0),
+        ((), 2, 0),
+        ((T1,), 3, 0),
+        ((T0,), 3, 1),
+    ):
         members = around(m=member("m", *partitions, generation=generation))
-        assert len(list(changed_assignments(members, assignments_told))) == broken
+        assert len(list(changed_assignments(members, assignments_told))) == broken_count
 
 
 @pytest.mark.parametrize(

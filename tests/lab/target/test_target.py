@@ -203,9 +203,9 @@ def deny(
     )
 
 
-def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> StoryResult:
+def told_as(scenario: Scenario, *denied_acls: AclBinding, **cluster: Any) -> StoryResult:
     """Tell a story in V- as somebody who may do everything but that."""
-    security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
+    security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied_acls))
     return tell_story(
         scenario,
         security=security,
@@ -222,10 +222,10 @@ def leftover_rows(ended_story: StoryResult) -> list[tuple[str, str, str]]:
 
 
 def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> None:
-    denied = deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE)
+    denied_acls = deny(ResourceType.TOPIC, PREFIX, AclOperation.DELETE)
     steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
              {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
-    ended_story = told_as(small(steps), *denied)
+    ended_story = told_as(small(steps), *denied_acls)
     reason = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
     assert leftover_rows(ended_story) == [
         ("topic", f"{PREFIX}{name}", reason) for name in ("t", "in")
@@ -263,7 +263,7 @@ def test_what_hangs_among_positions_is_aborted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("denied", "reason"),
+    ("denied_acls", "reason"),
     [
         (
             deny(ResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER),
@@ -278,9 +278,9 @@ def test_what_hangs_among_positions_is_aborted() -> None:
     ],
 )
 def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
-    denied: tuple[AclBinding, ...], reason: str
+    denied_acls: tuple[AclBinding, ...], reason: str
 ) -> None:
-    ended_story = told_as(small(GROUP_GHOST), *denied, looks=False)
+    ended_story = told_as(small(GROUP_GHOST), *denied_acls, looks=False)
     ((leftover_kind, name, because),) = leftover_rows(ended_story)
     assert (leftover_kind, because) == ("hanging transaction", reason)
     assert name.startswith("__consumer_offsets-")
@@ -300,13 +300,18 @@ def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
 
 def test_what_can_not_be_seen_is_said_so() -> None:
     scenario = small(GROUP_GHOST)
-    unseen = (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.READ, AclOperation.DELETE)
+    unseen_operations = (
+        AclOperation.DESCRIBE,
+        AclOperation.WRITE,
+        AclOperation.READ,
+        AclOperation.DELETE,
+    )
     ended_story = told_as(
         scenario,
         *deny(
             ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", AclOperation.DESCRIBE, AclOperation.WRITE
         ),
-        *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
+        *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen_operations),
     )
     assert leftover_rows(ended_story) == [
         (
@@ -730,9 +735,9 @@ def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
         assert in_vain >= CLEANER_IDLE_MS
         await log_care.roll(care.admin, care.clock, T0)
         await care.append("a")
-        waited = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
+        waited_ms = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
         assert care.disks.cleaned_until(1, T0) == 2
-        assert waited < CLEANER_IDLE_MS
+        assert waited_ms < CLEANER_IDLE_MS
 
     run(main)
 
@@ -743,9 +748,9 @@ def test_retention_is_waited_for() -> None:
         await log_care.roll(care.admin, care.clock, T0)
         await care.append("b")
         await log_care.configure(care.admin, "t", "retention.bytes", "1")
-        waited = await care.took_ms(log_care.delete_old(care.admin, care.clock, care.disks, T0))
+        waited_ms = await care.took_ms(log_care.delete_old(care.admin, care.clock, care.disks, T0))
         assert care.disks.segments(1, T0) == [1]
-        assert waited < RETENTION_MAX_MS
+        assert waited_ms < RETENTION_MAX_MS
 
     run(main, log_retention_check_interval_ms=1_000)
 
@@ -834,8 +839,12 @@ def test_it_is_the_cluster_that_the_run_asks_for() -> None:
             assert target.injector is target.cluster.injector
             assert target.bootstrap == target.cluster.bootstrap
             assert (target.prefix, target.is_hidden(TopicPartition("t", 0))) == ("", False)
-            first_partition, two = ((number, (BrokerId(number + 1),)) for number in range(2))
-            await target.create_topic(TopicToCreate(name="t", assignments=(first_partition, two)))
+            first_partition, second_partition = (
+                (number, (BrokerId(number + 1),)) for number in range(2)
+            )
+            await target.create_topic(
+                TopicToCreate(name="t", assignments=(first_partition, second_partition))
+            )
             assert target.topics["t"] == 2
             with pytest.raises(TargetError, match="topic t: TOPIC_ALREADY_EXISTS"):
                 await target.create_topic(TopicToCreate(name="t", assignments=(first_partition,)))

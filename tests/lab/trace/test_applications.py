@@ -84,9 +84,9 @@ def test_what_was_asked_is_what_was_sent_and_not_the_state_that_it_met() -> None
     view = followed_applications.view_of("app")
     assert view is not None
     assert view.sentence == "The application asked to commit, and got INVALID_TXN_STATE."
-    unanswered = applications(*PRODUCED, asked(2, "commit")).view_of("app")
-    assert unanswered is not None
-    assert unanswered.sentence == "The application asked to commit, and has no answer."
+    unanswered_view = applications(*PRODUCED, asked(2, "commit")).view_of("app")
+    assert unanswered_view is not None
+    assert unanswered_view.sentence == "The application asked to commit, and has no answer."
     open_view = applications(*PRODUCED).view_of("app")
     assert open_view is not None
     assert open_view.sentence == "The application has not asked to end it."

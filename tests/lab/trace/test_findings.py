@@ -66,8 +66,8 @@ def test_a_sentence_of_another_shape_is_a_step_without_text() -> None:
 
 
 def test_two_runs_differ_first_where_one_hangs() -> None:
-    left_run, right = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
-    compared = run_difference(left_run, right)
+    left_run, right_run = (recording_of_run("z01", run, "armed") for run in ("V-", "TV2"))
+    compared = run_difference(left_run, right_run)
     assert all(row.left is None or row.right is None or row.text for row in compared.rows)
     assert compared.first is not None
     assert compared.rows[compared.first.row].text.startswith("The held request is released.")

@@ -137,11 +137,11 @@ class DrawnRun:
         await Admin(app).delete_records(self.partition(), -1)
 
     async def kill(self, _app: Cluster) -> None:
-        running = [
+        running_brokers = [
             broker_id for broker_id, member in self.cluster.sim.members.items() if member.is_running
         ]
-        if len(running) > 1:
-            await self.cluster.sim.kill_broker(self.random.choice(running))
+        if len(running_brokers) > 1:
+            await self.cluster.sim.kill_broker(self.random.choice(running_brokers))
 
     async def start(self, _app: Cluster) -> None:
         down = [
@@ -244,9 +244,11 @@ class DrawnRun:
             if name not in INTERNAL_TOPICS
             for index in range(len(topic.partitions))
         }
-        judged = {partition.partition: partition for partition in verdict.partitions}
-        if {name for name in judged if not name.startswith("__")} != expected_names:
-            differences.append(f"partitions {sorted(judged)}, there are {sorted(expected_names)}")
+        judged_by_partition = {partition.partition: partition for partition in verdict.partitions}
+        if {name for name in judged_by_partition if not name.startswith("__")} != expected_names:
+            differences.append(
+                f"partitions {sorted(judged_by_partition)}, there are {sorted(expected_names)}"
+            )
         listing = {
             (str(partition), txn.producer_id)
             for broker in self.cluster.sim.brokers.values()
@@ -261,7 +263,7 @@ class DrawnRun:
         }
         coordinator_topic = image.topics.get("__transaction_state")
         all_served = coordinator_topic is None or len(served) == len(coordinator_topic.partitions)
-        for name in expected_names & judged.keys():
+        for name in expected_names & judged_by_partition.keys():
             topic_name, _, index = name.rpartition("-")
             topic_partition = TopicPartition(topic_name, int(index))
             partition_image = image.partition(topic_partition)
@@ -269,25 +271,29 @@ class DrawnRun:
             broker = self.cluster.sim.brokers.get(partition_image.leader)
             log = None if broker is None else broker.replicas.led.get(topic_partition)
             if log is None:
-                if judged[name].state is not VerdictState.NO_LEADER:
-                    differences.append(f"{name} has no leader, and is {judged[name].state}")
+                if judged_by_partition[name].state is not VerdictState.NO_LEADER:
+                    differences.append(
+                        f"{name} has no leader, and is {judged_by_partition[name].state}"
+                    )
                 continue
             has_unlisted = any(
                 (name, producer.producer_id) not in listing
                 for producer in log.producers.open_producers()
             )
-            hangs = judged[name].state is VerdictState.HANGS
+            hangs = judged_by_partition[name].state is VerdictState.HANGS
             if all_served and has_unlisted != hangs:
-                differences.append(f"{name}: unlisted {has_unlisted}, {judged[name].state}")
-            if judged[name].stands_at != log.last_stable_offset:
+                differences.append(
+                    f"{name}: unlisted {has_unlisted}, {judged_by_partition[name].state}"
+                )
+            if judged_by_partition[name].stands_at != log.last_stable_offset:
                 differences.append(f"{name} stands at {log.last_stable_offset}")
         return differences
 
-    async def ask_operator(self, app: Cluster, judged: PartitionVerdict) -> str | None:
+    async def ask_operator(self, app: Cluster, partition_verdict: PartitionVerdict) -> str | None:
         """What ``txns why`` says otherwise; None while it can't ask."""
-        topic_name, _, index = judged.partition.rpartition("-")
+        topic_name, _, index = partition_verdict.partition.rpartition("-")
         topic_partition = TopicPartition(topic_name, int(index))
-        if judged.state is VerdictState.NO_LEADER or judged.wrong_data:
+        if partition_verdict.state is VerdictState.NO_LEADER or partition_verdict.wrong_data:
             return None
         try:
             async with asyncio.timeout(CLIENT_PATIENCE_S):
@@ -300,10 +306,14 @@ class DrawnRun:
         if any(transaction.is_ending for transaction in facts.transactions):
             return None  # brokers don't tell clients that a fence is being written
         second_judgement = judge_cluster(facts).of(topic_partition)
-        if second_judgement is None or _told(second_judgement) != _told(judged):
+        if second_judgement is None or _told(second_judgement) != _told(partition_verdict):
             return None  # it has changed meanwhile
-        if explanation.verdict.state is not judged.state and judged.ends is not None:
-            return f"why says {explanation.verdict.state}, memory {judged.state}: {judged.headline}"
+        if (
+            explanation.verdict.state is not partition_verdict.state
+            and partition_verdict.ends is not None
+        ):
+            memory_text = f"{partition_verdict.state}: {partition_verdict.headline}"
+            return f"why says {explanation.verdict.state}, memory {memory_text}"
         return None
 
 

@@ -108,10 +108,10 @@ def test_how_many_replicas_there_are_is_known_where_the_leader_tells() -> None:
 
 
 def test_a_marker_closes_and_an_expired_producer_is_forgotten() -> None:
-    closed = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
-    assert closed.logs["t-0"]["end"] == 2
-    assert closed.logs["t-0"]["producers"]["7"]["first"] == -1
-    assert closed.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
+    closed_state = follow(LEADS, OPENS, (LOG, "marker.written", marker(1)))
+    assert closed_state.logs["t-0"]["end"] == 2
+    assert closed_state.logs["t-0"]["producers"]["7"]["first"] == -1
+    assert closed_state.logs["t-0"]["producers"]["7"]["coordinator_epoch"] == 3
     state_after = follow(LEADS, OPENS, (LOG, "pid.expire", {"tp": "t-0", "pid": 7}))
     assert state_after.logs["t-0"]["producers"] == {}
 
@@ -146,21 +146,21 @@ def test_an_entry_of_a_coordinator_takes_over_what_each_move_tells() -> None:
 
 
 def test_markers_are_owed_until_they_are_acknowledged_or_the_coordinator_moves() -> None:
-    prepared = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
+    prepare_event = completed_move("PrepareAbort", partitions=["t-0", "t-1"])
     owed_event = (COORDINATOR, "marker.owed", {"tp": "t-0", "committed": False})
     refused_event = (
         COORDINATOR,
         "marker.refused",
         {"tp": "t-0", "error": "NOT_LEADER_OR_FOLLOWER"},
     )
-    state = follow(prepared, owed_event, refused_event)
+    state = follow(prepare_event, owed_event, refused_event)
     assert state.owed[f"{TX} t-0"] == {
         "committed": False, "how": "refused", "error": "NOT_LEADER_OR_FOLLOWER", "i": 2,
     }  # fmt: skip
-    acked = follow(prepared, owed_event, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
+    acked = follow(prepare_event, owed_event, (COORDINATOR, "marker.acked", {"tp": "t-0"}))
     assert acked.owed == {}
     assert acked.transactions["app"]["partitions"] == ["t-1"]
-    assert follow(prepared, owed_event, (COORDINATOR, "marker.cancelled", {})).owed == {}
+    assert follow(prepare_event, owed_event, (COORDINATOR, "marker.cancelled", {})).owed == {}
 
 
 def test_a_coordinator_that_loads_has_the_entries_of_its_part() -> None:

@@ -145,8 +145,8 @@ def group_cleanup(player: FramePlayer) -> None:
     )
     _limit_offsets(player, "700")
     partitions = [{"partition_index": partition_index} for partition_index in partition_indexes]
-    several = [{"name": topic, "partitions": partitions}]
-    player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=several)
+    all_topics = [{"name": topic, "partitions": partitions}]
+    player.ask("OffsetDelete", 0, "all of them", group_id=group, topics=all_topics)
     player.ask("DeleteGroups", 2, "the group", groups_names=[group])
     player.note(
         "positions kept", count_positions(player.ask_unrecorded("OffsetFetch", 7, **fetch_fields))

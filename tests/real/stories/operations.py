@@ -54,21 +54,21 @@ def describing(player: FramePlayer) -> None:
     idle_txn = StoryTxn(player, "idle")
     txn = StoryTxn(player, "open")
     txn.add("add", topic, 3, 0, 1)
-    finished = StoryTxn(player, "done")
-    finished.quiet_add(topic)
-    finished.end("commit", 3)
-    finished.wait_until_ended("CompleteCommit")
+    finished_txn = StoryTxn(player, "done")
+    finished_txn.quiet_add(topic)
+    finished_txn.end("commit", 3)
+    finished_txn.wait_until_ended("CompleteCommit")
     player.ask(
         "DescribeTransactions",
         0,
         "several",
-        transactional_ids=[idle_txn.id, "", player.full_name("nobody"), txn.id, finished.id],
+        transactional_ids=[idle_txn.id, "", player.full_name("nobody"), txn.id, finished_txn.id],
     )
     player.ask(
         "DescribeTransactions", 0, "same twice", transactional_ids=[idle_txn.id, idle_txn.id]
     )
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
-    pids = [idle_txn.pid, txn.pid, finished.pid]
+    pids = [idle_txn.pid, txn.pid, finished_txn.pid]
     for version in range(3):
         list_by_filters(player, version, txn, pids)
     for pattern in (*PATTERNS, txn.id):

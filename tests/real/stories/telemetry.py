@@ -133,8 +133,8 @@ def _match_clients(player: FramePlayer) -> None:
         player.reconnect(client_id=client_id)
         player.ask_unrecorded("ApiVersions", 3, **_software("differ", "1.2"))
         answer = player.ask_unrecorded(GET, 0, client_instance_id=_client(number))
-        chosen = "yes" in answer.requested_metrics
-        player.note(f"{GET} v0 {match} of {client_id}", (answer.error_code, chosen))
+        is_chosen = "yes" in answer.requested_metrics
+        player.note(f"{GET} v0 {match} of {client_id}", (answer.error_code, is_chosen))
 
 
 # Asking

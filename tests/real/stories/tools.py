@@ -151,8 +151,8 @@ def describe_log_dirs(player: FramePlayer) -> None:
             {"topic": topic, "partitions": [1]},
         ]
         player.ask("DescribeLogDirs", version, "twice", topics=repeated_topics)
-        nothing = {"topic": topic, "partitions": []}
-        player.ask("DescribeLogDirs", version, "nothing of it", topics=[nothing])
+        empty_topic = {"topic": topic, "partitions": []}
+        player.ask("DescribeLogDirs", version, "nothing of it", topics=[empty_topic])
 
 
 def elect_leaders(player: FramePlayer) -> None:

@@ -18,8 +18,8 @@ def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
     jobs = f"jobs-{run}"
     topics = [NewTopic(jobs, 1, replication_factor=3)]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics(topics).values():
-        created.result()
+    for creation in admin.create_topics(topics).values():
+        creation.result()
     producer = Producer({"bootstrap.servers": bootstrap})
     try_counts: Counter[str] = Counter()
     done_counts: Counter[str] = Counter()

@@ -252,11 +252,11 @@ def test_kinds_that_nobody_knows_are_named_and_no_fault(
 
 
 def test_unreadable_lines_are_shown_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    torn = [
+    torn_lines = [
         {"file": f"{number}.jsonl", "reason": "cut off", "lines": 1, "text": "{"}
         for number in range(8)
     ]
-    assert trace._warn_of_unread(summary(unreadable=torn)) == 1
+    assert trace._warn_of_unread(summary(unreadable=torn_lines)) == 1
     printed_lines = capsys.readouterr().err.splitlines()
     assert printed_lines[0] == "txnsim: 0.jsonl: 1 × cut off: {"
     assert printed_lines[-1] == "txnsim: … and 3 more files like that"

@@ -52,7 +52,7 @@ def test_the_newest_records_are_the_entries(broker: BrokerDir) -> None:
         move("PrepareCommit", HERE, at_ms=NOW + 5),
         move("Ongoing", HERE, name="gone", pid=8),
         Tombstone(transactional_id=TransactionalId("gone")),
-        move("CompleteCommit", name="rotated", pid=10, previous=9),
+        move("CompleteCommit", name="rotated", pid=10, previous_id=9),
     )
     coordinators, problems = read_entries(broker.stop())
     assert problems == []
@@ -137,7 +137,7 @@ def test_what_concerns_some_producers(broker: BrokerDir, monkeypatch: pytest.Mon
         move("CompleteAbort", name="a", pid=1),
         move("PrepareCommit", HERE, name="b", pid=2),
         move("CompleteCommit", name="b", pid=2),
-        move("CompleteCommit", name="c", pid=4, previous=3),
+        move("CompleteCommit", name="c", pid=4, previous_id=3),
         move("PrepareCommit", HERE, name="owing", pid=5),
         *(move("Ongoing", HERE, name=name, pid=pid) for name, pid in (("d", 6), ("e", 7))),
         *(Tombstone(transactional_id=TransactionalId(name)) for name in ("d", "e")),

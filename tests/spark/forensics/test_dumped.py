@@ -34,10 +34,10 @@ def batch(
     )
 
 
-def marker(offset: int, which: str) -> str:
+def marker(offset: int, marker_kind: str) -> str:
     return batch(offset, control=True) + (
         f"| offset: {offset} CreateTime: {NOW_MS} keySize: 4 valueSize: 6 sequence: -1 headerKeys:"
-        f" [] endTxnMarker: {which} coordinatorEpoch: 0\n"
+        f" [] endTxnMarker: {marker_kind} coordinatorEpoch: 0\n"
     )
 
 

@@ -171,9 +171,9 @@ def test_missing_followers_are_named_and_do_no_harm() -> None:
 
 
 def test_replicas_are_told_in_a_few_words() -> None:
-    three = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    three_replicas = ReplicaAssignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
     assert evidence_for(
-        replaced_facts(assignment=three, brokers_seen=(1, 2))(FACTS)
+        replaced_facts(assignment=three_replicas, brokers_seen=(1, 2))(FACTS)
     ).replicas.summary == ("2 of 3 replicas seen, in sync {1,2}, leader 2; not seen: broker 3")
     headless = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     assert evidence_for(replaced_facts(assignment=headless)(FACTS)).replicas.summary == (
@@ -529,8 +529,8 @@ def test_the_newest_copy_counts(tmp_path: Path) -> None:
 
 
 def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
-    stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
-    log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
+    stopped_partition = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
+    log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped_partition)
     expected = ReplicaAssignment(replicas=(1,), in_sync=(1,), leader=-1)
     known_topics = known_topics_in([log_dir], print)
     assert known_topics.assignments == {TopicPartition("orders", 0): expected}
@@ -553,11 +553,11 @@ def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) 
     write_metadata_log(
         broker_dir.path / StoredMetadata.FOLDER, [topic("orders", ID), remove_topic(ID)]
     )
-    torn = BrokerDir(tmp_path / "b2", 2)
-    write_metadata_log(torn.path / StoredMetadata.FOLDER, [topic("orders", ID)])
-    (log,) = torn.path.glob("*/*.log")
+    torn_broker = BrokerDir(tmp_path / "b2", 2)
+    write_metadata_log(torn_broker.path / StoredMetadata.FOLDER, [topic("orders", ID)])
+    (log,) = torn_broker.path.glob("*/*.log")
     log.write_bytes(log.read_bytes() + b"torn")
-    known_topics = known_topics_in([broker_dir.path, torn.path], print)
+    known_topics = known_topics_in([broker_dir.path, torn_broker.path], print)
     assert known_topics == KnownTopics(
         topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
     )

@@ -328,8 +328,8 @@ def test_what_a_kill_left_to_read_takes_the_extra(
     killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)
-    stopped = broker_with(tmp_path / "stopped", driver, "Ongoing")
-    assert only_finding(report_on(stopped.path)).verdict is OpenTxnStatus.ALIVE
+    stopped_broker = broker_with(tmp_path / "stopped", driver, "Ongoing")
+    assert only_finding(report_on(stopped_broker.path)).verdict is OpenTxnStatus.ALIVE
 
 
 def test_the_files_of_an_advanced_clock_are_one_line_with_the_time_to_ask_for(

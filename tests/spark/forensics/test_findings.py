@@ -275,8 +275,8 @@ def test_two_replicas_share_what_the_older_leader_epoch_has_in_both() -> None:
     assert common_end(ends(1, 10), ends(2, 8)) == 8
     assert common_end(ends(1, 10, (0, 0)), ends(2, 12, (0, 0), (3, 6), (4, 9))) == 6
     assert common_end(ends(1, 10, (0, 0), (3, 6)), ends(2, 12, (0, 0), (3, 6))) == 10
-    unknown = ReplicaEnds(replica=ends(1, 10).replica, log_start_offset=0, end_offset=10)
-    assert common_end(unknown, ends(2, 12, (3, 6))) == 10
+    unknown_ends = ReplicaEnds(replica=ends(1, 10).replica, log_start_offset=0, end_offset=10)
+    assert common_end(unknown_ends, ends(2, 12, (3, 6))) == 10
 
 
 class ReplicaCase(NamedTuple):

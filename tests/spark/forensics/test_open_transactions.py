@@ -40,14 +40,14 @@ def open_by_one_walk(log_bytes: bytes) -> dict[int, OpenTxn]:
     open_txns = {}
     for producer_id, events in events_of(log_bytes).items():
         marks = [event_number for event_number, event in enumerate(events) if event.is_marker]
-        opening = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
-        tail = [event.header for event in opening]
+        opening_events = [event for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
+        tail = [event.header for event in opening_events]
         if producer_id >= 0 and tail:
             open_txns[producer_id] = OpenTxn(
                 producer_id=producer_id,
                 producer_epoch=tail[-1].producer_epoch,
                 start_offset=tail[0].base_offset,
-                start_position=opening[0].position,
+                start_position=opening_events[0].position,
                 start_timestamp_ms=tail[0].max_timestamp_ms,
                 last_timestamp_ms=tail[-1].max_timestamp_ms,
                 coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,

@@ -121,13 +121,13 @@ def both(log_dir: Path) -> tuple[ReplicaRead, ReplicaRead, int]:
     """
     (replica,) = replicas_in([log_dir])
     state = state_of(replica, use_snapshots=False)
-    shared = in_sections(state.unread, 100)
-    assert len(shared) > 2 * len(state.unread)
+    small_sections = in_sections(state.unread, 100)
+    assert len(small_sections) > 2 * len(state.unread)
     reread_count = sum(
         isinstance(content, Note) and content.kind is NoteKind.AGAIN
-        for _, content in walk_segments(shared)
+        for _, content in walk_segments(small_sections)
     )
-    apart_contents = read_tasks(state, ([segment] for segment in reversed(shared)))
+    apart_contents = read_tasks(state, ([segment] for segment in reversed(small_sections)))
     return read_tasks(state, [state.unread]), apart_contents, reread_count
 
 

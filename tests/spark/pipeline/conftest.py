@@ -74,8 +74,8 @@ def way(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
     """A standalone Spark cluster: a master and its workers."""
-    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with StandaloneSpark(tmp_path_factory.mktemp("cluster")) as running_cluster:
+        yield running_cluster
 
 
 @pytest.fixture(scope="session")

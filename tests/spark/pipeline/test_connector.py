@@ -46,8 +46,12 @@ class ServedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """Timestamp of a0; each record that follows is a second later."""
 
     def reader(self, spark: SparkSession, **options: str) -> DataFrameReader:
-        chosen = {} if "assign" in options else {"subscribe": TOPIC}
-        options_given = {"kafka.bootstrap.servers": self.target.bootstrap, **chosen, **options}
+        topic_options = {} if "assign" in options else {"subscribe": TOPIC}
+        options_given = {
+            "kafka.bootstrap.servers": self.target.bootstrap,
+            **topic_options,
+            **options,
+        }
         return spark.read.format("kafka").options(**options_given)
 
     def values(self, spark: SparkSession, **options: str) -> list[str]:

@@ -248,14 +248,16 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
     tables: Tables, corpus: Corpus, name: str
 ) -> None:
     stage = corpus.stage(name)
-    newest: dict[str, Row] = {}
+    newest_rows: dict[str, Row] = {}
     rows = tables.rows(name, "transactions", "offset")
     for row in rows:
         if row.broker != 1:
             continue
         assert row.problem is None
-        newest[row.transactional_id] = row
-    assert {truth for truth, row in newest.items() if row.is_tombstone} == set(stage.forgotten_ids)
+        newest_rows[row.transactional_id] = row
+    assert {truth for truth, row in newest_rows.items() if row.is_tombstone} == set(
+        stage.forgotten_ids
+    )
     of_both = attrgetter(
         *("transactional_id", "producer_id", "producer_epoch", "state", "timeout_ms")
     )
@@ -268,7 +270,7 @@ def test_the_newest_transaction_records_are_the_coordinators_entries(
 
     rows_by_place = {
         entry(row, or_minus_one(row.start_timestamp_ms))
-        for row in newest.values()
+        for row in newest_rows.values()
         if not row.is_tombstone and row.transactional_id not in stage.writers
     }
     expected_endings = {entry(truth, truth.start_time_ms) for truth in stage.listed}

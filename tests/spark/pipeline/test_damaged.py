@@ -373,21 +373,24 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
     cut_segments: list[SegmentFile] = []
 
     def in_small_sections(segments: Sequence[SegmentFile], _: int) -> list[SegmentFile]:
-        shared = in_sections(segments, 150)
-        cut_segments.extend(variant for variant in shared if variant.section is not None)
-        return shared
+        small_sections = in_sections(segments, 150)
+        cut_segments.extend(variant for variant in small_sections if variant.section is not None)
+        return small_sections
 
     monkeypatch.setattr(planning, "in_sections", in_small_sections)
     return cut_segments
 
 
-def densely_indexed(kept_stages: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
+def densely_indexed(
+    kept_stages: Path, folder: Path, chosen_variants: Iterable[Variant]
+) -> tuple[Path, ...]:
     """These variants, made of logs whose indexes have an entry for each batch."""
     indexed = shutil.copytree(kept_stages, folder / "kept")
     for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(
-        make_variant(variant, indexed, folder / variant.name / "broker-1") for variant in chosen
+        make_variant(variant, indexed, folder / variant.name / "broker-1")
+        for variant in chosen_variants
     )
 
 

@@ -136,8 +136,10 @@ class Stage(NamedTuple):
     def dump_of(self, *suffixes: str, topic: str = "", options: Sequence[str] = ()) -> Dump:
         """What Kafka's tool prints of the files with these suffixes."""
         dump = self.dumps.of(suffixes, topic, tuple(options))
-        mine = {path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths}
-        return Dump(mine, dump.complaints)
+        own_files = {
+            path: lines for path, lines in dump.files.items() if path.parents[1] in self.paths
+        }
+        return Dump(own_files, dump.complaints)
 
     def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
         """Rows of a table, sorted."""
@@ -403,11 +405,11 @@ def _lines_about(folder: Path) -> list[str]:
 
 
 def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) -> None:
-    torn = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
+    torn_stage = Stage("torn", tables, Dumps({}), corpus.brokers("torn"))
     cuts = {Path(row.file): row for row in tables.rows("torn", "errors") if row.is_cut}
     assert len(cuts) == len(corpus.stage("torn").damage)
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
-    rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    rows = torn_stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     lines_by_file = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         plain_lines = [line for line in dump[path] if not line.startswith("Found ")]

@@ -139,14 +139,14 @@ def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
     """Damaged partitions whose log ends below its checkpointed high watermark: a marker may be lost
     there. How far the checkpoint had come when the broker was killed differs from corpus to corpus.
     """
-    noted: dict[TopicPartition, int] = {}
+    noted_watermarks: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):
         checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
-        noted |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
+        noted_watermarks |= decode_offsets(checkpoint.read_text(), error_prefix=str(checkpoint))
     return {
         truth.place
         for truth in corpus.stage(stage).damage
-        if noted.get(TopicPartition(*truth.place), 0) > truth.sound_end
+        if noted_watermarks.get(TopicPartition(*truth.place), 0) > truth.sound_end
     }
 
 
@@ -183,9 +183,9 @@ def test_after_a_kill_only_what_lies_behind_the_last_snapshots_is_read(corpus: C
 
 def test_torn_ends_are_told_as_what_a_broker_cuts_off(corpus: Corpus) -> None:
     cut_off_lines = report_on(corpus, "torn", use_snapshots=False).source.cut_off
-    torn = {truth.place for truth in corpus.stage("torn").damage}
+    torn_places = {truth.place for truth in corpus.stage("torn").damage}
     assert {line.rsplit("/", 2)[1] for line in cut_off_lines} == {
-        f"{partition.topic}-{partition.partition}" for partition in torn
+        f"{partition.topic}-{partition.partition}" for partition in torn_places
     }
 
 

@@ -210,5 +210,5 @@ def test_two_thousand_drawn_plays(
         play(spark, copied_tables, [step for steps in plays for step in ("uncache", "off", *steps)])
 
     play_all.__name__ = f"part_{part}"  # what is drawn follows from it
-    several = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
-    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several)(play_all))()
+    several_plays = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
+    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several_plays)(play_all))()

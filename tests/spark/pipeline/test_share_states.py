@@ -84,8 +84,8 @@ async def _share_positions(bootstrap: str) -> tuple[GroupPosition, ...]:
                 async with Producer(client) as producer:
                     for state_value in STATES:
                         await producer.send(PLACE.topic, PLACE.partition, state_value.encode())
-                shared = await member.poll(max_wait_ms=2_000)
-                for acquired in shared.acquired:
+                share_answers = await member.poll(max_wait_ms=2_000)
+                for acquired in share_answers.acquired:
                     for record, _ in acquired.records:
                         member.acknowledge(PLACE, [record.offset], STATES[record.offset % 3])
                 await member.commit()
@@ -132,8 +132,8 @@ def _printed_fields(line: str) -> dict[str, Any]:
     if printed_value is None:
         return key_fields
     # An update has no such fields; a tagged one with its default is not printed.
-    nothing = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
-    data = {**nothing, "deliveryCompleteCount": -1, **printed_value["data"]}
+    null_fields = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
+    data = {**null_fields, "deliveryCompleteCount": -1, **printed_value["data"]}
     batches = [
         (
             state_batch["firstOffset"],

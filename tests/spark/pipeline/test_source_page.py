@@ -64,8 +64,8 @@ def shot(path: Path) -> None:
         )
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
         (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
-    torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
-    torn.write_bytes(torn.read_bytes()[:-7])
+    torn_log = path / "broker-2" / "payments-0" / f"{0:020d}.log"
+    torn_log.write_bytes(torn_log.read_bytes()[:-7])
     first_dir = path / "broker-1"
     segment(first_dir / "__transaction_state-0", [transactions()])
     segment(first_dir / "__consumer_offsets-0", [offsets()])

@@ -95,8 +95,8 @@ def offsets() -> bytes:
 
 def damage(log_dir: Path) -> None:
     """Damage files of every kind."""
-    torn = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
-    torn.write_bytes(torn.read_bytes()[:-10])
+    torn_log = log_dir / "all-0" / names.Suffix.LOG.file_name(0)
+    torn_log.write_bytes(torn_log.read_bytes()[:-10])
     orders = log_dir / "orders-0"
     for suffix in (names.Suffix.TXN_INDEX, names.Suffix.SNAPSHOT):
         overwrite(suffix.files_in(orders)[0][1], 0, b"\x7f\x7f")
@@ -162,13 +162,15 @@ def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -
 def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path) -> None:
     batches = read(spark, logs, "batches", taskBytes="1")
     partition_count = batches.rdd.getNumPartitions()
-    chosen = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
-    first_rows = read(spark, logs / "broker-1", "batches", **chosen)
+    chosen_options = {"taskBytes": "1", "topics": "orders", "partitions": "0", "producerIds": "7,8"}
+    first_rows = read(spark, logs / "broker-1", "batches", **chosen_options)
     segments = tuple(busy_log().log.local.segments)
     assert first_rows.rdd.getNumPartitions() == len(segments) < partition_count
     assert first_rows.count() == 60
     offsets_json = json.dumps({"orders": {"0": segments[-1].base_offset}})
-    late_rows = read(spark, logs / "broker-1", "batches", **chosen, startingOffsets=offsets_json)
+    late_rows = read(
+        spark, logs / "broker-1", "batches", **chosen_options, startingOffsets=offsets_json
+    )
     assert late_rows.rdd.getNumPartitions() == 1
     assert 0 < late_rows.count() < 60
     assert batches.where("topic = 'nowhere'").count() == 0
@@ -239,21 +241,23 @@ def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it
     segment(log_dir / "orders-1", [plain(), plain()])
     setting = "spark.sql.files.ignoreMissingFiles"
     plan = spark.read.format("kafka_log").option("table", "records")
-    planned, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
+    planned_frame, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
     passing_frame = passing.load(str(log_dir))
-    assert (planned.count(), passing_frame.count()) == (3, 3)
+    assert (planned_frame.count(), passing_frame.count()) == (3, 3)
     try:
         spark.conf.set(setting, "true")
         register(spark)
         of_session = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
-        strict = spark.read.format("kafka_log").options(table="records", ignoreMissingFiles="false")
-        strict_frame = strict.load(str(log_dir))
+        strict_reader = spark.read.format("kafka_log").options(
+            table="records", ignoreMissingFiles="false"
+        )
+        strict_frame = strict_reader.load(str(log_dir))
         assert (of_session.count(), strict_frame.count()) == (3, 3)
     finally:
         spark.conf.unset(setting)
         register(spark)
     deleted_log.unlink()
-    for frame in (planned, strict_frame):
+    for frame in (planned_frame, strict_frame):
         with pytest.raises(PySparkException) as refusal:
             frame.count()
         *frames, offsets_json = str(refusal.value).partition("SQLSTATE")[0].strip().splitlines()

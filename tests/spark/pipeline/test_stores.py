@@ -162,12 +162,12 @@ def test_a_condition_on_the_directory_names_it_as_the_store_does(
     filled_store: FilledStore, spark: SparkSession
 ) -> None:
     frame = spark.read.format("kafka_log").load(f"{filled_store.uri}/*")
-    chosen = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
+    chosen_frame = frame.where(frame.log_dir == f"{filled_store.uri}/clean")
     assert {row.log_dir for row in frame.select("log_dir").distinct().collect()} == {
         f"{filled_store.uri}/clean",
         f"{filled_store.uri}/killed",
     }
-    assert chosen.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
+    assert chosen_frame.count() == len(rows(spark, "batches", str(filled_store.local / "clean")))
 
 
 def test_what_is_not_there_is_a_misuse(

@@ -219,13 +219,13 @@ def test_last_stable_offsets_lag_as_their_events_say(
     for run, event in events:
         if event["k"] in ("log.hw", "log.lso"):
             partition = (run, event["d"]["tp"])
-            high_watermark, stable = marks.get(partition, (0, 0))
+            high_watermark, stable_offset = marks.get(partition, (0, 0))
             to = event["d"]["to"]
-            high_watermark, stable = (
-                (to, stable) if event["k"] == "log.hw" else (high_watermark, to)
+            high_watermark, stable_offset = (
+                (to, stable_offset) if event["k"] == "log.hw" else (high_watermark, to)
             )
-            marks[partition] = (high_watermark, stable)
-            worst[partition] = max(worst[partition], high_watermark - stable)
+            marks[partition] = (high_watermark, stable_offset)
+            worst[partition] = max(worst[partition], high_watermark - stable_offset)
     rows = lso_lag_by_partition(views).toLocalIterator()
     lags = {(row.run, f"{row.topic}-{row.partition}"): row.lag_max for row in rows}
     assert {partition: lag for partition, lag in lags.items() if "__" not in partition[1]} == {

@@ -100,7 +100,7 @@ def with_bytes(position: int, log_bytes: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damaged", "stop_reason"),
+    ("damaged_bytes", "stop_reason"),
     [
         *(
             (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
@@ -115,9 +115,9 @@ def with_bytes(position: int, log_bytes: bytes) -> bytes:
         (bytes(1_000), kernel.BAD_LENGTH),
     ],
 )
-def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, stop_reason: int) -> None:
+def test_the_walk_stops_where_no_batch_can_be(damaged_bytes: bytes, stop_reason: int) -> None:
     sound_bytes = segment_of([act()])
-    rows, position, reason = scan(sound_bytes + damaged + sound_bytes)
+    rows, position, reason = scan(sound_bytes + damaged_bytes + sound_bytes)
     assert (len(rows), position, reason) == (1, len(sound_bytes), stop_reason)
 
 
@@ -196,15 +196,17 @@ def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> No
 def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(piece) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
-    damaged = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
-    assert check_both_ways(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
+    damaged_piece = piece[:position] + bytes([piece[position] ^ bit]) + piece[position + 1 :]
+    assert check_both_ways(damaged_piece, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
 
 
 def test_one_that_is_wrong_leaves_the_others_alone() -> None:
     data = b"123456789" * 3
-    right = crc32c.crc32c(b"123456789")
-    assert right == 0xE3069283  # the check value that is published with the polynomial
-    assert check_both_ways(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [
+    right_crc = crc32c.crc32c(b"123456789")
+    assert right_crc == 0xE3069283  # the check value that is published with the polynomial
+    assert check_both_ways(
+        data, [(0, 9, right_crc), (9, 9, right_crc ^ 1), (18, 9, right_crc)]
+    ) == [
         True,
         False,
         True,

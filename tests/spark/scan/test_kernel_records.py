@@ -111,13 +111,16 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
     for _ in range(SEEDS):
         records = draw_records(chance)
         for _ in range(MUTATIONS):
-            damaged = bytearray(records)
-            damaged[chance.randrange(BatchHeader.SIZE, len(damaged))] = chance.choice(
-                (0, 1, 127, 255)
+            damaged_records = bytearray(records)
+            damaged_records[chance.randrange(BatchHeader.SIZE, len(damaged_records))] = (
+                chance.choice((0, 1, 127, 255))
             )
-            expected = in_python(bytes(damaged))
+            expected = in_python(bytes(damaged_records))
             shorter += len(expected) < read_batch_header(records).records_count
-            assert read_compiled([bytes(damaged), records]) == [*expected, *in_python(records)]
+            assert read_compiled([bytes(damaged_records), records]) == [
+                *expected,
+                *in_python(records),
+            ]
     assert shorter > SEEDS, "damage that is noticed"
 
 

@@ -190,7 +190,7 @@ def test_all_walks_stop_at_the_same_damage(
         segment_bytes[draw.draw(st.integers(0, len(segment_bytes) - 1))] = draw.draw(
             st.integers(0, 255)
         )
-    torn = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
+    torn_bytes = bytes(segment_bytes[: draw.draw(st.integers(0, len(segment_bytes)))])
 
     def check(path: Path) -> None:
         damages: dict[str, list[SegmentDamage]] = {"batches": [], "fragments": [], "endings": []}
@@ -208,11 +208,11 @@ def test_all_walks_stop_at_the_same_damage(
         damage = damage_of(path, limits=bounds)
         expected = [] if damage is None else [damage]
         assert list(damages.values()) == [expected] * 3
-        assert (damage is None) == (end == len(torn))
+        assert (damage is None) == (end == len(torn_bytes))
         if damage is not None:
-            assert (damage.position, damage.size) == (end, len(torn) - end)
+            assert (damage.position, damage.size) == (end, len(torn_bytes) - end)
 
-    on_file(torn, check)
+    on_file(torn_bytes, check)
 
 
 @pytest.mark.parametrize(
@@ -380,8 +380,11 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
             for table in batch_rows(path)
             for position in table[kernel.POSITION, ~crcs_are_right(path, table)]
         ]
-        torn = damage_of(path)
-        damage_positions = [*wrong_positions[:1], *([] if torn is None else [torn.position])]
+        torn_tail = damage_of(path)
+        damage_positions = [
+            *wrong_positions[:1],
+            *([] if torn_tail is None else [torn_tail.position]),
+        ]
         assert (damages.damage and damages.damage.position) == min(damage_positions, default=None)
         sound_size = len(record_data) if damages.damage is None else damages.damage.position
         for until, is_cut in ((sound_size, True), (len(record_data), False)):
@@ -446,8 +449,8 @@ def surviving_segments(
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
     segments = segments_at(path)
     cut_segments = [(number.size, damage) for number, damage in cut_short(segments, is_cut=is_cut)]
-    examined = cut_short(examine_recovered(segments), is_cut=is_cut)
-    assert [(number.size, damage) for number, damage in examined] == cut_segments
+    examined_segments = cut_short(examine_recovered(segments), is_cut=is_cut)
+    assert [(number.size, damage) for number, damage in examined_segments] == cut_segments
     return cut_segments
 
 

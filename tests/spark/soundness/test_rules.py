@@ -126,10 +126,10 @@ def test_what_a_leader_would_have_refused_is_found(
 
 
 def findings_of(producers: ProducerStates, rows: list[Row]) -> list[tuple[Invariant, int | None]]:
-    broken = Findings("f.log")
+    findings = Findings("f.log")
     for row in rows:
-        producers.take(row, broken)
-    return [(violation.rule, violation.offset) for violation in broken.all()]
+        producers.take(row, findings)
+    return [(violation.rule, violation.offset) for violation in findings.all()]
 
 
 def test_coordinators_write_without_sequences(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_many_findings_of_one_kind_are_counted(tmp_path: Path) -> None:
     driver = LogDriver()
     for _ in range(SAME_FINDINGS_MAX + 7):
         driver.append(plain())
-    broken = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
-    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken))).broken
+    broken_batches = [batch[:-1] + b"\xff" for batch in driver.log.batches()]
+    violations = examine(facts(tmp_path), segment(tmp_path, b"".join(broken_batches))).broken
     assert len(violations) == SAME_FINDINGS_MAX + 1
     assert violations[-1].found == "7 more of these"
 
@@ -282,13 +282,13 @@ def test_a_checkpoint_tells_who_wrote_an_offset() -> None:
 
 
 def aborted_txn(
-    first_offset: int, marker: int, stable: int = 0, producer_id: int = 7
+    first_offset: int, marker: int, stable_offset: int = 0, producer_id: int = 7
 ) -> AbortedTxn:
     return AbortedTxn(
         producer_id=producer_id,
         first_offset=first_offset,
         last_offset=marker,
-        last_stable_offset=stable or marker + 1,
+        last_stable_offset=stable_offset or marker + 1,
     )
 
 
@@ -375,7 +375,7 @@ def test_a_snapshot_says_what_the_log_leads_to(
         judged_from=judged_from,
         expiration_ms=DAY_MS,
     )
-    assert [broken.found for broken in verdict_lines] == expected_findings
+    assert [broken_rule.found for broken_rule in verdict_lines] == expected_findings
 
 
 # ``chain``: Segments put together: what only shows between them, and what a log may lack.

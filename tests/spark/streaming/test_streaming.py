@@ -279,5 +279,5 @@ def test_a_batch_that_is_repeated_after_a_crash_has_the_time_of_its_own_probe(
     planned_ms = began_ms - 3_600_000  # the stream was down for an hour; the transaction is new
     (own_row,) = reader.read(InputPartition(planned_ms))
     at_ms = dict(zip(LAG_TABLE.names, own_row, strict=True))["probed_at_ms"]
-    (raised,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
-    assert raised.since_ms >= began_ms
+    (raise_event,) = compare_probe((), [row], probed_at_ms=at_ms, program="txnsim txns").events
+    assert raise_event.since_ms >= began_ms

@@ -389,11 +389,11 @@ def test_times_of_appending_are_told(tmp_path: Path) -> None:
 
 def test_what_the_cleaner_has_left_are_rows_too(tmp_path: Path) -> None:
     """Gaps of offsets, a batch without records, a delete horizon."""
-    emptied = bytearray(marker(committed=True))
-    emptied[57:61] = bytes(4)
-    emptied[22] |= 0x40
+    emptied_batch = bytearray(marker(committed=True))
+    emptied_batch[57:61] = bytes(4)
+    emptied_batch[22] |= 0x40
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
-    segment(tmp_path / "orders-0", [bytes(emptied)], base_offset=50)
+    segment(tmp_path / "orders-0", [bytes(emptied_batch)], base_offset=50)
     last_row = table(tmp_path, "batches")[-1]
     assert (last_row["base_offset"], last_row["records"], last_row["control_type"]) == (50, 0, None)
     assert (last_row["has_delete_horizon"], last_row["is_control"]) == (True, True)

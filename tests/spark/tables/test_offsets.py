@@ -394,12 +394,12 @@ def test_every_wrong_crc_is_told_where_all_are_computed(tmp_path: Path) -> None:
 def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
     tmp_path: Path,
 ) -> None:
-    damaged = bytearray(plain(3))
-    damaged[60] = 9
-    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged), plain()])
+    damaged_batch = bytearray(plain(3))
+    damaged_batch[60] = 9
+    path = segment(broker_dir(tmp_path) / "orders-0", [plain(), bytes(damaged_batch), plain()])
     assert errors(tmp_path) == []
     assert errors(tmp_path, checkRecords="true") == [
-        (path.name, "records", BATCH, len(damaged), False)
+        (path.name, "records", BATCH, len(damaged_batch), False)
     ]
 
 

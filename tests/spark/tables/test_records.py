@@ -264,13 +264,13 @@ def test_small_segments_have_the_rows_together_that_each_has_alone(
         job = TableJob(options=options, columns=tuple(schema.names), by_replica=by_replica)
         return [rows.in_schema(schema) for rows in rows_of(Share(segments=segment_files), job)]
 
-    (joined,) = read(*segments)
+    (joined_batch,) = read(*segments)
     separate_batches = [batch for segment in segments for batch in read(segment)]
     assert len(separate_batches) > 4
-    assert joined.to_pylist() == pa.Table.from_batches(separate_batches).to_pylist()
+    assert joined_batch.to_pylist() == pa.Table.from_batches(separate_batches).to_pylist()
     by_replica = read(*segments, by_replica=True)
     assert [len(set(record_batch["broker"].to_pylist())) for record_batch in by_replica] == [1, 1]
-    assert pa.Table.from_batches(by_replica).to_pylist() == joined.to_pylist()
+    assert pa.Table.from_batches(by_replica).to_pylist() == joined_batch.to_pylist()
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -450,11 +450,11 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
         )
         for codec_number, codec in enumerate(codecs)
     ]
-    damaged = bytearray(stored_batches[3])
-    damaged[61:65] = b"none"
+    damaged_batch = bytearray(stored_batches[3])
+    damaged_batch[61:65] = b"none"
     segment(
         broker_dir(tmp_path) / "orders-0",
-        [*stored_batches[:3], bytes(damaged), *stored_batches[4:]],
+        [*stored_batches[:3], bytes(damaged_batch), *stored_batches[4:]],
     )
     sound_numbers = [sound_number for sound_number in range(6) if sound_number != 3]
     with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
@@ -626,22 +626,22 @@ def test_small_batches_are_put_together_up_to_a_bound() -> None:
     def batch_of_values(*values: bytes) -> pa.RecordBatch:
         return pa.record_batch({"value": pa.array(values, pa.binary())})
 
-    many, large_batch = (
+    many_batch, large_batch = (
         batch_of_values(*[b"m"] * r.ROWS_MAX),
         batch_of_values(b"l" * r.JOINED_BYTES_MAX),
     )
     small_batches = [
         batch_of_values(b"a"),
         batch_of_values(b"b", b"c"),
-        many,
+        many_batch,
         batch_of_values(b"d"),
         large_batch,
         batch_of_values(b"e"),
         batch_of_values(b"f"),
     ]
-    joined = list(r.join_batches(small_batches))
-    assert [record_batch.num_rows for record_batch in joined] == [3, r.ROWS_MAX, 1, 1, 2]
-    assert pa.Table.from_batches(joined) == pa.Table.from_batches(small_batches)
+    joined_batches = list(r.join_batches(small_batches))
+    assert [record_batch.num_rows for record_batch in joined_batches] == [3, r.ROWS_MAX, 1, 1, 2]
+    assert pa.Table.from_batches(joined_batches) == pa.Table.from_batches(small_batches)
     assert list(r.join_batches(())) == []
 
 

@@ -71,12 +71,12 @@ def test_what_kafka_wrote_is_told_with_where_it_stands(tmp_path: Path) -> None:
     times = {"create_timestamp_ms": 1_700_000_000_000, "write_timestamp_ms": 1_700_000_300_000}
     record_fields = {"kind": "snapshot", "key_version": 0, "state_epoch": 2}
     assert snapshot == {**log_position, **state, **times, **record_fields, "offset": 8}
-    nothing = dict.fromkeys((*times, "state_epoch"))
+    null_fields = dict.fromkeys((*times, "state_epoch"))
     assert update == {
-        **log_position, **state, **nothing, "kind": "update", "key_version": 1, "offset": 9,
+        **log_position, **state, **null_fields, "kind": "update", "key_version": 1, "offset": 9,
     }  # fmt: skip
     assert tombstone == {
-        **log_position, **dict.fromkeys(state), **nothing, "kind": "snapshot", "key_version": 0,
+        **log_position, **dict.fromkeys(state), **null_fields, "kind": "snapshot", "key_version": 0,
         "offset": 10, "is_tombstone": True,
     }  # fmt: skip
     assert (first_row["start_offset"], first_row["delivery_complete_count"]) == (None, None)

@@ -47,7 +47,7 @@ def test_every_state_that_is_written_has_kafka_s_name(tmp_path: Path) -> None:
 def test_an_entry_is_told_in_both_versions(
     tmp_path: Path, transaction_version: TransactionVersion, version: int
 ) -> None:
-    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous=8, timeout_ms=1_000)
+    entry = move("Ongoing", B_2, A_0, name="pay", pid=9, epoch=4, previous_id=8, timeout_ms=1_000)
     batch_data = encode_batch(
         [entry], finalized_version=transaction_version, now_ms=NOW, release_rules=LATEST_RULES
     )

@@ -105,13 +105,13 @@ def test_what_can_t_be_unpacked_is_no_trace(
 ) -> None:
     packed_lines = gzip.compress(brief_lives().encode())
     middle = len(packed_lines) // 2
-    damaged = {
+    damaged_bytes = {
         "cut off": packed_lines[:-12],
         "noise": bytes(range(1, 200)),
         "changed": packed_lines[:middle] + bytes(20) + packed_lines[middle + 20 :],
     }[damage]
     file = tmp_path / "damaged.jsonl.gz"
-    file.write_bytes(damaged)
+    file.write_bytes(damaged_bytes)
     assert main(["trace", "analyse", str(file)]) == 2
     complaint = capsys.readouterr().err
     assert f"{file}: it can't be unpacked: " in complaint

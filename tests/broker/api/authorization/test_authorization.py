@@ -104,8 +104,8 @@ async def test_a_forbidden_group_fails_alone(
 
 
 def test_the_tables_have_every_api() -> None:
-    tried = {KEYS[name] for name, *_ in PART_CASES} | {42}
-    assert PARTS.keys() <= tried
+    tried_apis = {KEYS[name] for name, *_ in PART_CASES} | {42}
+    assert PARTS.keys() <= tried_apis
 
 
 async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
@@ -113,8 +113,8 @@ async def test_without_acknowledgements_a_forbidden_topic_closes_the_connection(
 ) -> None:
     values = {"transactional_id": None, "acks": 0}
     data = {"index": 0, "records": plain()}
-    denied = [{"name": "orders", "partition_data": [data]}]
-    assert await api.ask("Produce", 9, **values, topic_data=denied) is NoResponse.CLOSE
+    denied_topics = [{"name": "orders", "partition_data": [data]}]
+    assert await api.ask("Produce", 9, **values, topic_data=denied_topics) is NoResponse.CLOSE
     api.grant(acl(TOPIC, "orders", AclOperation.WRITE))
     never = [
         {"name": "orders", "partition_data": [{"index": 0, "records": None}]},
@@ -294,12 +294,12 @@ def test_every_api_that_is_guarded_is_spoken_and_has_one_guard() -> None:
 
 async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
     group = acl(ResourceType.GROUP, "g", AclOperation.READ)
-    denied = ErrorCode.group_authorization_failed
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+    denied_error = ErrorCode.group_authorization_failed
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied_error
     api.grant(group)
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is not denied
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is not denied_error
     api.revoke_all()
-    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied_error
 
 
 async def test_a_super_user_passes(api: GuardedApi) -> None:

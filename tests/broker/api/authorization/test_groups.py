@@ -68,9 +68,9 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
     refused_answer = await streams_heartbeat(api, "orders")
     assert (refused_answer.error_code, refused_answer.error_message) == (FORBIDDEN, None)
     api.grant(acl(TOPIC, "log", AclOperation.DESCRIBE))
-    joined = await streams_heartbeat(api, "orders")
-    assert joined.error_code is ErrorCode.none
-    (missing,) = (status for status in joined.status if status.status_code == 3)
+    join_reply = await streams_heartbeat(api, "orders")
+    assert join_reply.error_code is ErrorCode.none
+    (missing,) = (status for status in join_reply.status if status.status_code == 3)
     assert missing.status_detail == (
         "Internal topics are missing: log; Unauthorized to CREATE on topics log."
     )
@@ -102,9 +102,13 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
     assert description.authorized_operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     api.revoke_all()
     api.grant(*member)
-    hidden = await describe_group()
-    assert (hidden.error_code, hidden.members, hidden.topology) == (FORBIDDEN, (), None)
-    assert hidden.error_message == (
+    hidden_description = await describe_group()
+    assert (
+        hidden_description.error_code,
+        hidden_description.members,
+        hidden_description.topology,
+    ) == (FORBIDDEN, (), None)
+    assert hidden_description.error_message == (
         "The described group uses topics that the client is not authorized to describe."
     )
 

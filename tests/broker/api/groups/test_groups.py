@@ -63,9 +63,12 @@ def test_a_topic_is_found_as_it_was_named() -> None:
     for unknown_id in (uuid.UUID(int=1), None):
         named_topic = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
         assert find_topic(IMAGE, named_topic) is E.unknown_topic_id
-    unknown = E.unknown_topic_or_partition
-    assert find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False)) is unknown
-    assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown
+    unknown_error = E.unknown_topic_or_partition
+    assert (
+        find_topic(IMAGE, NamedTopic(name="missing", topic_id=None, is_by_id=False))
+        is unknown_error
+    )
+    assert find_topic(IMAGE, NamedTopic(name="", topic_id=None, is_by_id=False)) is unknown_error
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
@@ -418,8 +421,8 @@ async def test_refusals_of_the_whole(groups: GroupApi) -> None:
     assert (missing.error_code, missing.topics) == (E.group_id_not_found, ())
     nameless = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0, group_id=""))
     assert nameless.error_code is E.invalid_group_id
-    joined = await groups.join(protocol_type="connect")
-    assert joined.error_code is E.none
+    join_reply = await groups.join(protocol_type="connect")
+    assert join_reply.error_code is E.none
     busy_answer = await groups.api.ask("OffsetDelete", 0, **values_of_offset_delete(0))
     assert (busy_answer.error_code, busy_answer.topics) == (E.non_empty_group, ())
 
@@ -432,10 +435,10 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     groups: GroupApi,
 ) -> None:
     leader = await groups.stable()
-    joining = groups.later(groups.join())
+    join_task = groups.later(groups.join())
     await groups.wait_for_state("PreparingRebalance")
     await groups.join(leader.id)
-    member = ClassicMember(id=(await joining).member_id, generation=2)
+    member = ClassicMember(id=(await join_task).member_id, generation=2)
     waits = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     second_sync = groups.later(groups.sync(member))

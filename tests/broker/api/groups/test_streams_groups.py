@@ -121,10 +121,10 @@ async def test_internal_topics_are_made_and_tasks_assigned() -> None:
         image = group.api.broker.image
         assert len(image.topics["counts"].partitions) == len(image.topics["orders"].partitions)
         assert image.topics["counts"].configs["cleanup.policy"] == "compact"
-        ready = await send_heartbeat(group, "a", 2)
-        assert ready.status == ()
-        assert ids(ready.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
-        assert (ready.standby_tasks, ready.warmup_tasks) == ((), ())
+        ready_reply = await send_heartbeat(group, "a", 2)
+        assert ready_reply.status == ()
+        assert ids(ready_reply.active_tasks) == {"0": (0, 1, 2), "1": (0, 1, 2)}
+        assert (ready_reply.standby_tasks, ready_reply.warmup_tasks) == ((), ())
         old_reply = await send_heartbeat(group, "a", 3, version=0)
         assert (old_reply.acceptable_recovery_lag, old_reply.active_tasks) == (0, None)
 
@@ -155,8 +155,8 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         assert [
             subtopology.subtopology_id for subtopology in description.topology.subtopologies
         ] == ["0", "1"]
-        counted = description.topology.subtopologies[1].state_changelog_topics[0]
-        assert (counted.name, counted.partitions) == ("counts", 3)
+        counted_topic = description.topology.subtopologies[1].state_changelog_topics[0]
+        assert (counted_topic.name, counted_topic.partitions) == ("counts", 3)
         (member,) = description.members
         assert (member.member_id, member.process_id, member.instance_id) == ("a", "p", "i")
         assert (member.user_endpoint.host, member.client_tags[0].value) == ("h", "z")

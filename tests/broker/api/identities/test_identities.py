@@ -154,15 +154,15 @@ async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> No
 @pytest.mark.slow
 async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
-    many = [
+    many_acls = [
         {**RULE, "resource_name": f"t-{record_number}"} for record_number in range(RECORDS_MAX + 1)
     ]
     bad_acl = {**RULE, "resource_type": 4}
-    answer = await boss.ask("CreateAcls", 3, creations=[bad_acl, *many])
+    answer = await boss.ask("CreateAcls", 3, creations=[bad_acl, *many_acls])
     assert answer.results[0].error_code is ErrorCode.invalid_request
     assert {result.error_code for result in answer.results[1:]} == {ErrorCode.policy_violation}
     assert not list(api.broker.image.acls.all_bindings())
-    answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
+    answer = await boss.ask("CreateAcls", 3, creations=[*many_acls[1:], many_acls[1]])
     assert {result.error_code for result in answer.results} == {ErrorCode.none}
     assert api.broker.image.acls.count == RECORDS_MAX
 

@@ -170,8 +170,10 @@ async def test_refusals_and_the_subject(api: Api) -> None:
     assert [coordinator.error_code for coordinator in refusal_answer.coordinators] == [error, error]
     subject = api.subject
     assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
-    several = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
-    assert [other_subject.transactional_id for other_subject in several.other_subjects] == ["b"]
+    joint_subject = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
+    assert [other_subject.transactional_id for other_subject in joint_subject.other_subjects] == [
+        "b"
+    ]
     assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
     assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
     assert subject("FindCoordinator", 0, key="g").transactional_id is None
@@ -401,8 +403,10 @@ async def test_a_share_partition_is_a_group_a_topic_id_and_a_number(api: Api) ->
     await found_share(api, f"g:{TOPIC_TEXT}:0")
     sound_keys = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
     assert await found_share(api, *sound_keys) == [(ErrorCode.none, 1)] * len(sound_keys)
-    broken = (
+    broken_keys = (
         *("", "g", "g:0", f"{TOPIC_TEXT}:0", f":{TOPIC_TEXT}:0", f" :{TOPIC_TEXT}:0"),
         *(f"g:{TOPIC_TEXT}:x", f"g:{TOPIC_TEXT}:2147483648", "g:tooShort:0"),
     )
-    assert await found_share(api, *broken) == [(ErrorCode.invalid_request, -1)] * len(broken)
+    assert await found_share(api, *broken_keys) == [(ErrorCode.invalid_request, -1)] * len(
+        broken_keys
+    )

@@ -77,8 +77,10 @@ async def test_a_partition_moves_with_its_records(api_of_three: Api, version: in
 
 async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
     api = api_of_three
-    nothing = await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
-    assert error_and_partitions(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
+    empty_answer = await api.ask("AlterPartitionReassignments", 1, **reassignment_fields(None))
+    assert error_and_partitions(empty_answer)[1] == [
+        (0, ErrorCode.no_reassignment_in_progress, None)
+    ]
     await alone(api)
     await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
     assert (

@@ -277,8 +277,8 @@ async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
 
 def test_it_is_about_partitions_that_are_there(api: Api) -> None:
     topic_fields = {"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 2}]}
-    unknown = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
+    unknown_topic = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
     subject = api.subject(
-        "DeleteShareGroupState", 0, group_id=GROUP, topics=[topic_fields, unknown]
+        "DeleteShareGroupState", 0, group_id=GROUP, topics=[topic_fields, unknown_topic]
     )
     assert subject == Subject(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 2)))

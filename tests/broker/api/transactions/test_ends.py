@@ -26,11 +26,11 @@ def values(
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:
-    fenced = ErrorCode.producer_fenced
-    assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced
-    old_answer = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
+    fenced_error = ErrorCode.producer_fenced
+    assert api.refuse("EndTxn", 2, fenced_error, **values((1, 0))).error_code is fenced_error
+    old_answer = api.refuse("EndTxn", 1, fenced_error, **values((1, 0)))
     assert old_answer.error_code is ErrorCode.invalid_producer_epoch
-    new_answer = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
+    new_answer = api.refuse("EndTxn", 5, fenced_error, **values((1, 0)))
     assert (new_answer.producer_id, new_answer.producer_epoch) == (-1, -1)
     subject = api.subject("EndTxn", 5, **values((1, 0), committed=False))
     assert (subject.transactional_id, subject.producer_id, subject.committed) == ("id", 1, False)

@@ -166,12 +166,12 @@ async def test_the_first_request_after_a_start_finds_no_block_of_ids(api: Api) -
 
 
 async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
-    fenced = ErrorCode.producer_fenced
+    fenced_error = ErrorCode.producer_fenced
     assert (
-        api.refuse("InitProducerId", 5, fenced, **values_of_init_producer_id("id")).error_code
-        is fenced
+        api.refuse("InitProducerId", 5, fenced_error, **values_of_init_producer_id("id")).error_code
+        is fenced_error
     )
-    old_answer = api.refuse("InitProducerId", 3, fenced, **values_of_init_producer_id("id"))
+    old_answer = api.refuse("InitProducerId", 3, fenced_error, **values_of_init_producer_id("id"))
     assert old_answer.error_code is ErrorCode.invalid_producer_epoch
     subject = api.subject("InitProducerId", 4, **values_of_init_producer_id("id", pid=7, epoch=0))
     assert (subject.transactional_id, subject.producer_id) == ("id", 7)

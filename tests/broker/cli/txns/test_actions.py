@@ -113,9 +113,9 @@ async def prepare(bootstrap: str) -> None:
             await living_producer.init_transactions()
         # Its id goes on, so that only the coordinator's log may tell what was decided.
         await make_hanging(Admin(cluster), TopicPartition("moved", 0), "moving")
-        async with await begin_transaction(cluster, "moving") as moving:
-            await moving.send("quiet", 0, b"x")
-            await moving.commit()
+        async with await begin_transaction(cluster, "moving") as moving_transaction:
+            await moving_transaction.send("quiet", 0, b"x")
+            await moving_transaction.commit()
 
 
 @pytest.fixture(scope="module")
@@ -301,11 +301,11 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
     assert "hanging: 1." in err
-    header, row, reason, decided, command = out.splitlines()
+    header, row, reason, decision_line, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert reason.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
-    assert decided.startswith(
+    assert decision_line.startswith(
         "  It was not committed: end it with ABORT, which discards its records, as "
     )
     assert command == (
@@ -347,8 +347,8 @@ def test_where_nothing_can_be_written_down_nothing_is_done(
 ) -> None:
     hang(server, "payments")
     scope = ("--topic", "payments")
-    nowhere = tmp_path / "no" / "file"
-    assert run(server, "repair", *scope, "--yes", "--audit-file", str(nowhere)) == 2
+    missing_path = tmp_path / "no" / "file"
+    assert run(server, "repair", *scope, "--yes", "--audit-file", str(missing_path)) == 2
     assert "there is no directory" in capsys.readouterr().err
     assert run(server, "find-hanging", "--all", *scope) == HANGS
     assert run(server, "repair", *scope, "--yes", "--audit-file", str(tmp_path / "file")) == 0

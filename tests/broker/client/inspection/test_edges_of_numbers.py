@@ -154,20 +154,20 @@ async def _play_ghost(broker: Broker, ghost: Ghost) -> LeaderTransaction | None:
     )
 
 
-async def _play_known(broker: Broker, known: KnownTransaction) -> LeaderTransaction | None:
-    transactional_id = f"known-{known.partition}"
+async def _play_known(broker: Broker, known_txn: KnownTransaction) -> LeaderTransaction | None:
+    transactional_id = f"known-{known_txn.partition}"
     await _of_key(broker, transactional_id, 1)
-    values = {"transactional_id": transactional_id, "transaction_timeout": known.timeout_ms}
+    values = {"transactional_id": transactional_id, "transaction_timeout": known_txn.timeout_ms}
     identity = await broker.sure(22, 4, {**values, "producer_id": -1, "producer_epoch": -1})
     producer = identity.producer_id, identity.producer_epoch
-    topics = [{"name": "wide", "partitions": [known.partition]}]
+    topics = [{"name": "wide", "partitions": [known_txn.partition]}]
     await broker.sure(24, 3, added(transactional_id, producer, topics))
-    error, offset = await _append(broker, known.partition, producer, 0, known.stamp_ms)
+    error, offset = await _append(broker, known_txn.partition, producer, 0, known_txn.stamp_ms)
     assert error is ErrorCode.none
     return LeaderTransaction(
         producer_id=identity.producer_id,
         start_offset=offset,
-        stamp_ms=known.stamp_ms,
+        stamp_ms=known_txn.stamp_ms,
         is_known=True,
     )
 
@@ -235,8 +235,8 @@ async def _check_repairs(
             for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         ]
         assert ends[0] == ends[1]
-    known = {partition: txn for partition, txn in open_there.items() if txn.is_known}
-    assert not await _check_told(admin, known)
+    known_transactions = {partition: txn for partition, txn in open_there.items() if txn.is_known}
+    assert not await _check_told(admin, known_transactions)
 
 
 def play(txns: Sequence[Txn]) -> None:

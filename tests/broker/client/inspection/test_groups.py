@@ -88,9 +88,13 @@ async def test_a_share_group_is_described_with_members_and_offsets(cluster: Virt
         group = await groups.describe_group(admin, "shop")
         assert (group.type, group.state, group.assignor) == ("share", "Stable", "simple")
         assert group.epoch == group.assignment_epoch
-        (one,) = group.members
-        assert (one.member_id, one.client_id, one.epoch) == ("m", "app", group.epoch)
-        assert one.assigned == ("orders-0", "orders-1")
+        (only_member,) = group.members
+        assert (only_member.member_id, only_member.client_id, only_member.epoch) == (
+            "m",
+            "app",
+            group.epoch,
+        )
+        assert only_member.assigned == ("orders-0", "orders-1")
         assert group.positions == (
             # The start as it was written last, with one record behind it that is done.
             GroupPosition(partition=A, offset=0, lag=2),

@@ -319,10 +319,10 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             cut_search = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
             assert cut_search.complete_since_ms == every.markers[1].timestamp_ms
             missing_partition = TopicPartition("gone", 0)
-            nothing = await fetch_markers(
+            marker_search = await fetch_markers(
                 cluster, missing_partition, pid, before_offset=1, since_ms=0
             )
-            assert nothing == NO_MARKERS
+            assert marker_search == NO_MARKERS
 
     run_cluster(story, level=0)
 
@@ -425,10 +425,10 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
         explanation.last_stable_offset,
         explanation.high_watermark,
     ) == (0, 1, 3)
-    where_readers_stop, whose, advice = explanation.sentences
+    where_readers_stop, holder_sentence, advice = explanation.sentences
     assert "stop at offset 1" in where_readers_stop
     assert "so they do not get the last 2 offsets" in where_readers_stop
-    assert "its newest record is stamped 3600 s ago" in whose
+    assert "its newest record is stamped 3600 s ago" in holder_sentence
     assert advice.endswith("txnsim txns repair --topic orders --partition 0 --yes")
 
 
@@ -552,13 +552,17 @@ def test_where_no_broker_describes_transactions_the_log_is_read() -> None:
             identity = await make_hanging(admin, WHERE, "ghost")
             return healthy, await explain_where(admin), identity.producer_id
 
-    healthy, stuck, ghost = run_cluster(story)
+    healthy, stuck_explanation, ghost = run_cluster(story)
     assert healthy.cause is Cause.NOTHING
-    assert stuck.cause is Cause.UNTOLD
-    assert (stuck.log_start_offset, stuck.last_stable_offset, stuck.high_watermark) == (0, 1, 2)
-    withheld, whose, untold, advice = stuck.sentences
-    assert "stop at offset 1" in withheld
-    assert f"producer id {ghost}, epoch 0" in whose
+    assert stuck_explanation.cause is Cause.UNTOLD
+    assert (
+        stuck_explanation.log_start_offset,
+        stuck_explanation.last_stable_offset,
+        stuck_explanation.high_watermark,
+    ) == (0, 1, 2)
+    withheld_sentence, holder_sentence, untold, advice = stuck_explanation.sentences
+    assert "stop at offset 1" in withheld_sentence
+    assert f"producer id {ghost}, epoch 0" in holder_sentence
     assert "Kafka 3.0 is needed" in untold
     assert f"--producer-id {ghost} --producer-epoch 0 --coordinator-epoch 0" in advice
 
@@ -573,11 +577,11 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
             await delete_records(admin, WHERE, 1)
             return await explain_where(admin)
 
-    stuck = run_cluster(story)
-    assert stuck.cause is Cause.UNTOLD
-    assert stuck.last_stable_offset == 1
-    assert len(stuck.sentences) == 3
-    assert "does not tell whose" in stuck.sentences[1]
+    stuck_explanation = run_cluster(story)
+    assert stuck_explanation.cause is Cause.UNTOLD
+    assert stuck_explanation.last_stable_offset == 1
+    assert len(stuck_explanation.sentences) == 3
+    assert "does not tell whose" in stuck_explanation.sentences[1]
 
 
 async def delete_records(admin: Admin, topic_partition: TopicPartition, before_offset: int) -> None:

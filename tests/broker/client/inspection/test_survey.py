@@ -63,20 +63,20 @@ def test_each_verdict_in_one_cluster() -> None:
             await make_hanging(admin, GHOSTLY, "ghost")
             async with (
                 Producer(cluster, transactional_id="living") as living_producer,
-                Producer(cluster, transactional_id="decided") as decided,
+                Producer(cluster, transactional_id="decided") as decided_producer,
             ):
                 await living_producer.init_transactions()
                 living_producer.begin()
                 await living_producer.send("orders", 1, b"a")
-                await decided.init_transactions()
-                decided.begin()
-                await decided.send("orders", 2, b"b")
+                await decided_producer.init_transactions()
+                decided_producer.begin()
+                await decided_producer.send("orders", 2, b"b")
                 virtual_cluster.arm(
                     Hold(),
                     FaultPoint.PEER_REQUEST,
                     api="WriteTxnMarkers",
                 )
-                await decided.commit()
+                await decided_producer.commit()
                 await until_state(cluster, "decided", "PrepareCommit")
                 progress_calls: list[tuple[int, int]] = []
                 search = await survey(
@@ -153,11 +153,11 @@ async def test_a_topic_that_is_listed_with_an_error_is_not_passed_over(
             view = await refresh(topics, **options)
             if topics is not None:
                 return view
-            damaged = (
+            damaged_topics = (
                 TopicMetadata(name="barred", error=ErrorCode.invalid_topic_exception),
                 TopicMetadata(name="bare"),
             )
-            return msgspec.structs.replace(view, topics=(*view.topics, *damaged))
+            return msgspec.structs.replace(view, topics=(*view.topics, *damaged_topics))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cluster, "refresh", refresh_with_damage)
@@ -487,8 +487,8 @@ def test_verdicts(
 def test_only_what_hangs_comes_with_a_command() -> None:
     (hangs,) = judge([OPEN], {}, {})
     assert hangs.command("txns") == "txns repair --topic t --partition 0 --yes"
-    (decided,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
-    assert decided.command("txns") is None
+    (decided_finding,) = judge([OPEN], {1: "x"}, {"x": coordinator_view("PrepareCommit", P0)})
+    assert decided_finding.command("txns") is None
 
 
 @pytest.mark.parametrize(
@@ -557,7 +557,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             virtual_cluster.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
-            nothing = await read_coordinator_records(cluster, "shop", since_ms=0)
+            no_entries = await read_coordinator_records(cluster, "shop", since_ms=0)
             await shop.init_transactions()
             for end in (shop.commit, shop.abort):
                 shop.begin()
@@ -565,7 +565,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 await end()
             now_ms = cluster.clock.now_ms()
             return (
-                nothing,
+                no_entries,
                 await read_coordinator_records(cluster, "shop", since_ms=0),
                 await read_coordinator_records(cluster, "other", since_ms=0),
                 await read_coordinator_records(
@@ -573,10 +573,10 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 ),
             )
 
-    nothing, entries, entries_of_other, later_entries = run_cluster(story, level=2)
-    assert nothing == entries_of_other == later_entries == ()
-    decided = [entry.state for entry in entries if entry.state.startswith("Prepare")]
-    assert decided == ["PrepareCommit", "PrepareAbort"]
+    no_entries, entries, entries_of_other, later_entries = run_cluster(story, level=2)
+    assert no_entries == entries_of_other == later_entries == ()
+    decided_states = [entry.state for entry in entries if entry.state.startswith("Prepare")]
+    assert decided_states == ["PrepareCommit", "PrepareAbort"]
     assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))
     assert TopicPartition("orders", 0) in entries[1].partitions
 

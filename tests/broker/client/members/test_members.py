@@ -139,12 +139,12 @@ async def test_one_that_polls_late_but_in_time_is_in_the_next_generation(
     ):
         await a.subscribe(["orders"], until=ALL)
         metadata = a.metadata
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(20)
         assert a.metadata == metadata
         await a.commit({P0: 0})
         await a.poll()
-        await joining
+        await join_task
         assert a.metadata.member_id == metadata.member_id
         assert a.metadata.generation == b.metadata.generation == metadata.generation + 1
 
@@ -229,7 +229,9 @@ async def test_after_a_sync_that_was_lost_it_joins_again(cluster: VirtualCluster
         cluster.arm(Disconnect(), FaultPoint.CLIENT_RESPONSE, "lost", api="SyncGroup", limit=1)
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "joins", api="JoinGroup")
         await a.subscribe(["orders"], until=ALL)
-        assert {one.rule.id: one.struck for one in cluster.injector.rules()}["joins"] == 3
+        assert {rule_state.rule.id: rule_state.struck for rule_state in cluster.injector.rules()}[
+            "joins"
+        ] == 3
 
 
 @within(run_cluster)
@@ -240,14 +242,14 @@ async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: Virtu
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:
         await a.subscribe(["orders"], until=ALL)
         first_poll = await a.poll()
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         while len(a.assigned) == len(ALL):
             second_poll = await a.poll()
-        await joining
+        await join_task
         assert P0 in a.assigned
         values = [
-            [record.value for _, result in polled.fetched for record in result.records]
-            for polled in (first_poll, second_poll)
+            [record.value for _, result in poll_result.fetched for record in result.records]
+            for poll_result in (first_poll, second_poll)
         ]
         assert values == [[b"r1"], [b"r1"]]
 
@@ -363,8 +365,8 @@ async def append(cluster: VirtualCluster, *record_values: bytes, partition: int 
             await producer.send("orders", partition, record_value)
 
 
-def values(polled: PollResult) -> list[bytes | None]:
-    return [record.value for _, result in polled.fetched for record in result.records]
+def values(poll_result: PollResult) -> list[bytes | None]:
+    return [record.value for _, result in poll_result.fetched for record in result.records]
 
 
 @each_protocol
@@ -400,13 +402,13 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         await a.subscribe(["orders"], until=ALL)
         await a.poll()
         metadata = a.metadata
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(3)
         assert a.assigned == ALL, "it follows a rebalance in its polls"
         await a.commit({P0: 0})
         while len(a.assigned) == 3:
             await a.poll()
-        await joining
+        await join_task
         await b.poll(until=ALL - a.assigned)
         assert b.assigned
         assert a.positions.keys() == a.assigned
@@ -555,9 +557,9 @@ async def test_an_assignment_is_confirmed_again_where_the_answer_was_lost(
 ) -> None:
     async with member(cluster, "a", "consumer") as a, member(cluster, "b", "consumer") as b:
         await a.subscribe(["orders"], until=ALL)
-        joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
+        join_task = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(3)
-        await joining
+        await join_task
         cluster.arm(Disconnect(), FaultPoint.CLIENT_REQUEST, "lost", api=HEARTBEAT, limit=4)
         await a.poll()
         await b.poll(until=ALL - a.assigned)

@@ -113,9 +113,11 @@ def read() -> dict[str, Any]:
     last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
     for line, recorded_versions in json.loads(RECORDED.read_text()).items():
         for api_side in _WHO:
-            merged = {**last_versions[api_side], **recorded_versions[api_side]}
+            merged_versions = {**last_versions[api_side], **recorded_versions[api_side]}
             last_versions[api_side] = {
-                key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]
+                key: [*merged_versions[key]]
+                for key in sorted(merged_versions, key=int)
+                if merged_versions[key]
             }
         lines[line] = {"version": recorded_versions["version"], **last_versions}
     return lines

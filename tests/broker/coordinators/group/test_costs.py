@@ -35,8 +35,8 @@ async def members(group_bench: GroupBench, count: int) -> None:
     """Members of one group of the consumer protocol, each second with a topic more."""
     for member_number in range(count):
         topics = ("orders", f"t{member_number % 2}")
-        joined = await group_bench.consume(f"m{member_number}", topic_names=topics)
-        assert not isinstance(joined, Rejection), joined
+        join_reply = await group_bench.consume(f"m{member_number}", topic_names=topics)
+        assert not isinstance(join_reply, Rejection), join_reply
 
 
 async def classic(group_bench: GroupBench, count: int) -> None:
@@ -111,9 +111,9 @@ async def falls_silent(group_bench: GroupBench) -> None:
 async def own_classic(group_bench: GroupBench) -> None:
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one."""
     fields = {"group_id": "small"}
-    joined = await group_bench.join(**fields)
-    group_bench.heartbeat(joined.member_id, group_id="small")
-    await group_bench.leave(joined.member_id, group_id="small")
+    join_reply = await group_bench.join(**fields)
+    group_bench.heartbeat(join_reply.member_id, group_id="small")
+    await group_bench.leave(join_reply.member_id, group_id="small")
 
 
 async def transaction(group_bench: GroupBench) -> None:

@@ -134,10 +134,10 @@ async def test_regular_expressions_are_looked_up_after_the_heartbeat(
     group_bench: GroupBench,
 ) -> None:
     regex: dict[str, Any] = {"topic_names": None, "topic_regex": "ord.*"}
-    joined = await group_bench.consume("a", **regex)
-    assert joined.assignment == ()
+    join_reply = await group_bench.consume("a", **regex)
+    assert join_reply.assignment == ()
     await group_bench.pass_ms(1_500)
-    heartbeat_reply = await group_bench.consume("a", joined.member_epoch)
+    heartbeat_reply = await group_bench.consume("a", join_reply.member_epoch)
     assert frozenset(heartbeat_reply.assignment) == parts("orders", 0, 1, 2)
 
 
@@ -239,8 +239,8 @@ async def test_an_empty_group_whose_deletion_is_refused_is_not_joined(
     await group_bench.consume("a")
     await group_bench.consume("a", LEFT_EPOCH)
     group_bench.log.refusal = E.not_enough_replicas
-    joined = await group_bench.join("m")
-    assert (joined.error, joined.member_id) == (E.coordinator_not_available, "m")
+    join_reply = await group_bench.join("m")
+    assert (join_reply.error, join_reply.member_id) == (E.coordinator_not_available, "m")
     assert consumers(group_bench).is_empty
 
 
@@ -274,16 +274,16 @@ async def test_a_classic_member_that_leaves_what_is_a_classic_group_meanwhile_co
 async def test_a_session_lasts_neither_too_short_nor_too_long(
     group_bench: GroupBench, session_timeout_ms: int, error: ErrorCode
 ) -> None:
-    joined = await group_bench.join(session_timeout_ms=session_timeout_ms)
-    assert joined.error is error
+    join_reply = await group_bench.join(session_timeout_ms=session_timeout_ms)
+    assert join_reply.error is error
     refused_reply = await group_bench.join("m", session_timeout_ms=5_999)
     assert (refused_reply.error, refused_reply.member_id) == (E.invalid_session_timeout, "m")
 
 
 @within(run_groups)
 async def test_members_of_a_group_that_is_not_there_are_unknown(group_bench: GroupBench) -> None:
-    joined = await group_bench.join("m")
-    assert (joined.error, joined.member_id) == (E.unknown_member_id, "m")
+    join_reply = await group_bench.join("m")
+    assert (join_reply.error, join_reply.member_id) == (E.unknown_member_id, "m")
     assert (await group_bench.sync("m")).error is E.unknown_member_id
     assert group_bench.heartbeat("m") is E.unknown_member_id
     assert (await group_bench.leave("m")).members == (("m", None, E.unknown_member_id),)
@@ -303,10 +303,10 @@ async def test_a_classic_group_that_can_not_be_converted_stays_as_it_is(
 
 def test_an_assignor_in_the_background_writes_what_the_next_heartbeat_tells() -> None:
     async def main(group_bench: GroupBench) -> None:
-        joined = await group_bench.consume("a")
-        assert not joined.assignment
+        join_reply = await group_bench.consume("a")
+        assert not join_reply.assignment
         await group_bench.pass_ms(1)
-        reply = await group_bench.consume("a", joined.member_epoch)
+        reply = await group_bench.consume("a", join_reply.member_epoch)
         assert frozenset(reply.assignment) == parts("orders", 0, 1, 2)
 
     run_groups(main, rules=Rules(assignors_run_in_background=True))
@@ -364,15 +364,15 @@ async def test_a_group_has_its_own_intervals(group_bench: GroupBench) -> None:
     configure_group(
         group_bench, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
     )
-    joined = await group_bench.consume("a")
-    assert joined.heartbeat_interval_ms == 9_000
+    join_reply = await group_bench.consume("a")
+    assert join_reply.heartbeat_interval_ms == 9_000
     await group_bench.pass_ms(59_999)
     assert not consumers(group_bench).is_empty
     await group_bench.pass_ms(2)
     assert consumers(group_bench).is_empty
     configure_group(group_bench)
-    joined = await group_bench.consume("b")
-    assert joined.heartbeat_interval_ms == 5_000
+    join_reply = await group_bench.consume("b")
+    assert join_reply.heartbeat_interval_ms == 5_000
     await group_bench.pass_ms(45_001)
     assert consumers(group_bench).is_empty
 
@@ -409,9 +409,9 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
     policy: str, *, is_upgraded: bool
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
-        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
-        assignments = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
-        await group_bench.sync(joined.member_id, joined.generation, assignments=assignments)
+        join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
+        assignments = {join_reply.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
+        await group_bench.sync(join_reply.member_id, join_reply.generation, assignments=assignments)
         answer = await group_bench.consume("a")
         assert isinstance(group_bench.group(), ConsumerGroup) is is_upgraded
         if not is_upgraded:
@@ -435,9 +435,9 @@ def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
 ) -> None:
     async def main(group_bench: GroupBench) -> None:
         await group_bench.consume("a")
-        joined = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
+        join_reply = await group_bench.join(protocols=(("range", SUBSCRIPTION),))
         expected = E.none if joins else E.inconsistent_group_protocol
-        assert joined.error is expected
+        assert join_reply.error is expected
         await group_bench.consume("a", LEFT_EPOCH)
         assert isinstance(group_bench.group(), ClassicGroup) is is_downgraded
 
@@ -491,14 +491,14 @@ async def test_an_assignment_that_the_log_refuses_starts_a_rebalance(
 @within(run_groups)
 async def test_a_failed_write_of_a_new_group_is_the_answer(group_bench: GroupBench) -> None:
     group_bench.log.refusal = E.not_leader_or_follower
-    joined = await group_bench.join(member_id_required=True)
-    assert joined.error is E.not_coordinator
+    join_reply = await group_bench.join(member_id_required=True)
+    assert join_reply.error is E.not_coordinator
 
 
 @within(run_groups)
 async def test_a_new_group_is_written_before_its_id_is_answered(group_bench: GroupBench) -> None:
-    joined = await group_bench.join(member_id_required=True)
-    assert joined.error is E.member_id_required
+    join_reply = await group_bench.join(member_id_required=True)
+    assert join_reply.error is E.member_id_required
     assert len(group_bench.log.batches) == 1
 
 
@@ -666,8 +666,10 @@ async def test_a_group_of_another_protocol_has_no_classic_members(group_bench: G
     assert group_bench.heartbeat("a") is E.unknown_member_id
     assert (await group_bench.sync("a")).error is E.unknown_member_id
     assert (await group_bench.leave("b")).members[0][2] is E.unknown_member_id
-    unknown = await group_bench.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
-    assert unknown.members == (("m", None, E.unknown_member_id),)
+    unknown_reply = await group_bench.groups.leave(
+        LeaveGroup(group_id="missing", members=(("m", None),))
+    )
+    assert unknown_reply.members == (("m", None, E.unknown_member_id),)
 
 
 @within(run_groups)

@@ -230,12 +230,12 @@ async def test_a_commit_is_answered_when_it_is_replicated_and_seen_then(
     await group_bench.pass_ms(1)
     assert not waits.done()
     assert await group_bench.fetch() == 3
-    stable = group_bench.later(group_bench.fetch(require_stable=True))
+    stable_fetch = group_bench.later(group_bench.fetch(require_stable=True))
     await group_bench.pass_ms(1)
-    assert not stable.done()
+    assert not stable_fetch.done()
     group_bench.log.release()
     assert (await waits) == ((TopicPartition("orders", 0), E.none),)
-    assert (await stable, await group_bench.fetch()) == (5, 5)
+    assert (await stable_fetch, await group_bench.fetch()) == (5, 5)
 
 
 @within(run_groups)
@@ -361,8 +361,8 @@ async def test_who_comes_between_the_slices_of_a_large_commit_decides_about_it(
     pace = Pace(group_bench.env.tasks.turns, group_bench.env.clock.stopwatch_ns)
     waits = group_bench.later(group_bench.groups.commit(large_commit(), pace))
     await asyncio.sleep(0)
-    joined = await group_bench.join()
-    assert joined.error is E.none
+    join_reply = await group_bench.join()
+    assert join_reply.error is E.none
     assert (await waits).error is E.unknown_member_id
     batches = [read_records(batch) for batch in group_bench.log.batches]
     assert all(len(records) < 3_000 for records in batches)
@@ -611,11 +611,11 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
     first_shard, *other_shards = group_bench.groups.shards()
     assert all(len(shard.groups) > 1 for shard in group_bench.groups.shards())
     log_end = group_bench.log.end
-    moving = [first_shard] if moves_first else other_shards
+    moving_shards = [first_shard] if moves_first else other_shards
 
     async def move() -> Rejection | None:
         group_bench.log.admission = None
-        for shard in moving:
+        for shard in moving_shards:
             group_bench.groups.unload(shard.partition)
         return None
 
@@ -624,7 +624,7 @@ async def test_nothing_expires_of_partitions_that_move_while_one_waits(
     group_bench.groups.expire()
     await group_bench.pass_ms(1)
     staying = [first_shard, *other_shards]
-    for shard in moving:
+    for shard in moving_shards:
         staying.remove(shard)
         assert shard.groups, "the next coordinator sees to it"
     assert not any(shard.groups for shard in staying)

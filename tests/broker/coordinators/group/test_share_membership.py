@@ -66,8 +66,8 @@ async def test_a_member_is_assigned_what_share_coordinators_have_initialised(
     group_bench: GroupBench,
 ) -> None:
     group_bench.shares.is_held = True
-    joined = await group_bench.share("a")
-    assert (joined.member_epoch, joined.assignment) == (2, ())
+    join_reply = await group_bench.share("a")
+    assert (join_reply.member_epoch, join_reply.assignment) == (2, ())
     await group_bench.pass_ms(1)
     assert group_bench.shares.commands == [
         InitializeShareState(key=key(index), state_epoch=2, start_offset=-1) for index in range(3)

@@ -62,11 +62,11 @@ async def test_a_member_is_answered_when_its_records_are_replicated(
 ) -> None:
     assign_at_once(group_bench)
     group_bench.log.is_held = True
-    joined = group_bench.later(send_heartbeat(group_bench, "a"))
+    join_future = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
-    assert not joined.done()
+    assert not join_future.done()
     group_bench.log.release()
-    reply = await joined
+    reply = await join_future
     assert isinstance(reply, StreamsReply)
     assert reply.tasks == ALL
     count = len(group_bench.log.batches)
@@ -84,10 +84,10 @@ async def test_a_log_that_does_not_take_it_fails_the_heartbeat(group_bench: Grou
     assert isinstance(group_bench.groups.find(GROUP), Rejection), "there is no group"
     group_bench.log.refusal = None
     group_bench.log.is_held = True
-    joined = group_bench.later(send_heartbeat(group_bench, "a"))
+    join_future = group_bench.later(send_heartbeat(group_bench, "a"))
     await group_bench.pass_ms(1)
     group_bench.log.release(E.request_timed_out)
-    refusal = await joined
+    refusal = await join_future
     assert isinstance(refusal, Rejection)
 
 
@@ -171,9 +171,9 @@ async def test_who_names_no_group_that_there_is(group_bench: GroupBench) -> None
     assert isinstance(invalid, Rejection)
     assert invalid.error is E.invalid_request
     group_bench.groups.is_running = False
-    stopped = await send_heartbeat(group_bench, "a")
-    assert isinstance(stopped, Rejection)
-    assert stopped.error is E.coordinator_not_available
+    stopped_reply = await send_heartbeat(group_bench, "a")
+    assert isinstance(stopped_reply, Rejection)
+    assert stopped_reply.error is E.coordinator_not_available
 
 
 @within(run_groups)
@@ -214,11 +214,11 @@ async def test_an_empty_group_becomes_classic_and_back(group_bench: GroupBench) 
     assign_at_once(group_bench)
     await beat_reply(group_bench, "a")
     await beat_reply(group_bench, "a", LEFT_EPOCH)
-    joined = await group_bench.join()
-    assert joined.error is E.none
+    join_reply = await group_bench.join()
+    assert join_reply.error is E.none
     assert isinstance(group_bench.group(), ClassicGroup)
     assert await send_heartbeat(group_bench, "a") == _OTHER
-    await group_bench.leave(joined.member_id)
+    await group_bench.leave(join_reply.member_id)
     await group_bench.pass_ms(1)
     assert (await beat_reply(group_bench, "a")).tasks == ALL
 

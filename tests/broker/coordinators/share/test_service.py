@@ -150,8 +150,8 @@ async def test_who_is_not_the_coordinator_says_so(share_bench: ShareCoordinatorB
     assert share_bench.coordinator.shards()
     share_bench.coordinator.stop()
     assert share_bench.coordinator.shards() == ()
-    stopped = await share_bench.write()
-    assert (stopped.error, stopped.message) == (
+    stopped_reply = await share_bench.write()
+    assert (stopped_reply.error, stopped_reply.message) == (
         E.coordinator_not_available,
         "Share coordinator is not available.",
     )
@@ -477,9 +477,9 @@ async def test_a_log_that_can_be_read_in_part_only_is_counted(
     share_bench: ShareCoordinatorBench,
 ) -> None:
     await share_bench.initialize()
-    broken = [*share_bench.log.batches, share_bench.log.batches[0][:-1] + b"\1"]
+    broken_batches = [*share_bench.log.batches, share_bench.log.batches[0][:-1] + b"\1"]
     with capture_logs() as lines:
-        load_whole(share_bench.coordinator, HOME, CoordinatorEpoch(1), broken)
+        load_whole(share_bench.coordinator, HOME, CoordinatorEpoch(1), broken_batches)
     assert [line["event"] for line in lines] == ["share.load-stopped"]
     assert share_bench.coordinator.load_problems_total == 1
     assert KEY in share_bench.shard.states

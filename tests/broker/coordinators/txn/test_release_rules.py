@@ -105,8 +105,11 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     answer = await coordinator_bench.end(future, committed=committed, version=TV_0)
     assert error_of(answer) is ErrorCode.invalid_producer_epoch
     await coordinator_bench.settle()
-    prepared = "PrepareCommit" if committed else "PrepareAbort"
-    assert (coordinator_bench.entry().state.wire_name, coordinator_bench.sent) == (prepared, [])
+    prepared_state = "PrepareCommit" if committed else "PrepareAbort"
+    assert (coordinator_bench.entry().state.wire_name, coordinator_bench.sent) == (
+        prepared_state,
+        [],
+    )
     for late_answer in (
         await coordinator_bench.end(future, committed=committed, version=TV_0),
         await coordinator_bench.end(own_identity, committed=committed, version=TV_0),
@@ -117,7 +120,9 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     assert coordinator_bench.sent == []
     load_whole(coordinator_bench.service, HOME, CoordinatorEpoch(1), coordinator_bench.log[HOME])
     await coordinator_bench.settle()
-    assert coordinator_bench.entry().state.wire_name == prepared.replace("Prepare", "Complete")
+    assert coordinator_bench.entry().state.wire_name == prepared_state.replace(
+        "Prepare", "Complete"
+    )
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -296,7 +296,7 @@ async def test_a_transaction_without_partitions_completes_by_itself() -> None:
 
 async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
     coordinator_bench = CoordinatorBench(is_loaded=False)
-    nobody = TransactionalId("")
+    empty_id = TransactionalId("")
     assert (
         error_of(await coordinator_bench.init(timeout_ms=0))
         is ErrorCode.invalid_transaction_timeout
@@ -305,9 +305,9 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
     assert error_of(await coordinator_bench.add(identity(7, 0), FOO_0)) is ErrorCode.not_coordinator
     assert error_of(await coordinator_bench.end(identity(7, 0))) is ErrorCode.not_coordinator
     assert error_of(coordinator_bench.service.describe(TID)) is ErrorCode.not_coordinator
-    assert error_of(coordinator_bench.service.describe(nobody)) is ErrorCode.invalid_request
+    assert error_of(coordinator_bench.service.describe(empty_id)) is ErrorCode.invalid_request
     add = AddPartitions(
-        transactional_id=nobody,
+        transactional_id=empty_id,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(0),
         partitions=frozenset(),
@@ -317,7 +317,7 @@ async def test_validation_comes_before_ownership_and_ownership_before_the_rest()
         error_of(await coordinator_bench.service.add_partitions(add)) is ErrorCode.invalid_request
     )
     end = EndTxn(
-        transactional_id=nobody,
+        transactional_id=empty_id,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(0),
         committed=True,
@@ -587,17 +587,17 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     other_transition = to_first(
         TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
     )
-    damaged = bytearray(
+    damaged_batch = bytearray(
         encode_batch(
             (other_transition,), finalized_version=TV_2, now_ms=START_MS, release_rules=LATEST_RULES
         )
     )
-    damaged[-12:-10] = b"\xff\xff"
+    damaged_batch[-12:-10] = b"\xff\xff"
     load_whole(
         coordinator_bench.service,
         HOME,
         CoordinatorEpoch(1),
-        [*coordinator_bench.log[HOME], bytes(damaged)],
+        [*coordinator_bench.log[HOME], bytes(damaged_batch)],
     )
     assert shape(coordinator_bench.entry()) == "Empty 0:0"
     assert coordinator_bench.service.snapshot().load_problems_total == 1
@@ -661,8 +661,8 @@ async def test_a_description_follows_the_markers() -> None:
     description = coordinator_bench.service.describe(TID)
     assert isinstance(description, DescribedTxn)
     assert (description.state, description.partitions) == ("PrepareCommit", (FOO_1,))
-    unknown = coordinator_bench.service.describe(TransactionalId("unknown"))
-    assert error_of(unknown) is ErrorCode.transactional_id_not_found
+    rejection = coordinator_bench.service.describe(TransactionalId("unknown"))
+    assert error_of(rejection) is ErrorCode.transactional_id_not_found
 
 
 async def test_listing_shows_what_this_broker_coordinates() -> None:
@@ -717,9 +717,15 @@ async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call
     assert coordinator_bench.service.timeouts_total == 1
     events = list(coordinator_bench.tracer.events())
     (fired,) = [event for event in events if event.k == "timer.fire"]
-    (decided,) = [event for event in events if event.k == "txn.decide" and fired.i in event.p]
-    assert isinstance(decided.d, dict)
-    assert (fired.p, decided.d["command"], decided.d["rule"]) == ((), "timeout", "timeout.bumps-v2")
+    (decision_event,) = [
+        event for event in events if event.k == "txn.decide" and fired.i in event.p
+    ]
+    assert isinstance(decision_event.d, dict)
+    assert (fired.p, decision_event.d["command"], decision_event.d["rule"]) == (
+        (),
+        "timeout",
+        "timeout.bumps-v2",
+    )
 
 
 async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
@@ -865,10 +871,10 @@ async def test_of_transactions_that_a_load_is_about_none_causes_the_other() -> N
         kind: [event for event in coordinator_bench.tracer.events() if event.k == kind]
         for kind in ("txn.prepare", "marker.owed", "marker.sent", "marker.acked", "txn.append")
     }
-    due = [[event.i] for event in events["txn.prepare"]]
+    due_causes = [[event.i] for event in events["txn.prepare"]]
     assert [list(event.p) for event in events["txn.prepare"]] == [[cause], [cause]]
-    assert [list(event.p) for event in events["marker.owed"]] == due
-    assert [list(event.p) for event in events["marker.sent"]] == due
+    assert [list(event.p) for event in events["marker.owed"]] == due_causes
+    assert [list(event.p) for event in events["marker.sent"]] == due_causes
     assert [list(event.p) for event in events["marker.acked"]] == [
         [event.i, cause] for event in events["marker.sent"]
     ]
@@ -1230,11 +1236,11 @@ async def test_who_waits_for_a_block_goes_on_when_it_is_there() -> None:
 
     controller.source.allocate = allocate
     tasks = LoopTasks(asyncio.get_running_loop())
-    waiting = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
+    waiting_tasks = [tasks.spawn(controller.source.ready(), name="waits") for _ in range(2)]
     await asyncio.sleep(0)
-    assert not any(task.done() for task in waiting)
+    assert not any(task.done() for task in waiting_tasks)
     allocated.set_result(BLOCK)
-    await asyncio.gather(*waiting)
+    await asyncio.gather(*waiting_tasks)
     assert controller.source.take() == 0
     await controller.source.ready()
     assert controller.asked == 0, "there are ids left"

@@ -43,10 +43,10 @@ def owned_partition(*entries: TxnMetadata) -> OwnedPartition:
 
 
 def debt() -> Debt:
-    prepared = entry(TransactionState.PREPARE_COMMIT)
+    prepared_txn = entry(TransactionState.PREPARE_COMMIT)
     return debt_of(
-        prepared,
-        to_complete(prepared, now_ms=NOW_MS),
+        prepared_txn,
+        to_complete(prepared_txn, now_ms=NOW_MS),
         txn_partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
     )
@@ -95,12 +95,12 @@ def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
-    finished = entry()
+    finished_entry = entry()
     loaded_partition = OwnedPartition(
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={finished.transactional_id: finished},
+        entries={finished_entry.transactional_id: finished_entry},
     )
     tracing.trace_load(tracer, loaded_partition)
     assert last_event(tracer)[1] == {

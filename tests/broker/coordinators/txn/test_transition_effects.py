@@ -282,8 +282,8 @@ async def bench_with_many(count: int, *, trace: bool = False) -> CoordinatorBenc
 
 
 async def test_an_answer_about_very_many_transactions_is_followed_in_slices() -> None:
-    many = LOOKS + FOLLOWED_AT_ONCE
-    coordinator_bench = await bench_with_many(many, trace=True)
+    many_count = LOOKS + FOLLOWED_AT_ONCE
+    coordinator_bench = await bench_with_many(many_count, trace=True)
     session = await coordinator_bench.ready()
     await coordinator_bench.add(session, FOO_0)
     await coordinator_bench.end(session)
@@ -292,9 +292,9 @@ async def test_an_answer_about_very_many_transactions_is_followed_in_slices() ->
     coordinator_bench.sent[0].reply()
     assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == LOOKS
     await coordinator_bench.settle()
-    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == many
+    assert count_in(coordinator_bench, TransactionState.COMPLETE_COMMIT) == many_count
     assert len(coordinator_bench.sent) == 2, "what was owed meanwhile"
-    sent_events = events_of(coordinator_bench, "marker.sent")[:many]
+    sent_events = events_of(coordinator_bench, "marker.sent")[:many_count]
     acked_events = events_of(coordinator_bench, "marker.acked")
     assert [event.p[0] for event in acked_events] == [event.i for event in sent_events]
 
@@ -443,8 +443,8 @@ async def test_a_completion_that_is_tried_again_is_caused_by_what_made_it_due() 
     await coordinator_bench.settle()
     completed_append = events_of(coordinator_bench, "txn.append")[-1]
     assert payload(completed_append)["state"] == "CompleteCommit"
-    due = preparation_of(coordinator_bench, "CompleteCommit")
-    assert list(completed_append.p) == [due.i]
+    preparation = preparation_of(coordinator_bench, "CompleteCommit")
+    assert list(completed_append.p) == [preparation.i]
 
 
 async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_due() -> None:
@@ -452,10 +452,10 @@ async def test_what_a_deleted_partition_needs_no_more_is_caused_by_what_made_it_
     coordinator_bench.leaders[FOO_0] = NoLeader.NO_SUCH_PARTITION
     coordinator_bench.tracer.caused_by(NO_CAUSE)
     await coordinator_bench.settle()
-    due = preparation_of(coordinator_bench, "CompleteCommit")
+    preparation = preparation_of(coordinator_bench, "CompleteCommit")
     (cancelled,) = events_of(coordinator_bench, "marker.cancelled")
     completed_append = events_of(coordinator_bench, "txn.append")[-1]
-    assert (list(cancelled.p), list(completed_append.p)) == ([due.i], [due.i])
+    assert (list(cancelled.p), list(completed_append.p)) == ([preparation.i], [preparation.i])
 
 
 async def test_brief_tells_only_of_appends_that_fail() -> None:

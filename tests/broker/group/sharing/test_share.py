@@ -149,11 +149,11 @@ def test_epochs_that_fence() -> None:
         reason="The share group member has a greater member epoch (5) than the one known by the"
         " group coordinator (4). The member must abandon all its partitions and rejoin.",
     )
-    unknown = Rejection(
+    unknown_rejection = Rejection(
         error=E.unknown_member_id, reason=f"Member x is not a member of group {GROUP}."
     )
-    assert driver.beat("x", 1) == unknown
-    assert driver.beat("x", -1) == unknown
+    assert driver.beat("x", 1) == unknown_rejection
+    assert driver.beat("x", -1) == unknown_rejection
 
 
 def test_a_full_group_takes_no_new_member() -> None:
@@ -281,8 +281,10 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.initializations = driver.initializations[:1]
     driver.complete_initialization()
     assert driver.records == [stored_topics(initializing=(topic(1),), initialized=(topic(0),))]
-    unknown = {topic_id("gone"): frozenset({0})}
-    (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
+    unknown_partitions = {topic_id("gone"): frozenset({0})}
+    (record,) = records_of_initialized(
+        driver.group, unknown_partitions, image=driver.image, now_ms=NOW
+    )
     assert isinstance(record, ShareTopicsStored)
     assert [
         share_topic.topic_name for share_topic in record.initialized if share_topic.topic_id != T

@@ -185,8 +185,8 @@ def test_with_the_group_all_its_share_state_goes() -> None:
         for name, partition_index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
     }
     driver.write([stored_topics()])
-    emptied = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
-    assert (emptied.records, emptied.states_to_delete) == ((stored_topics(),), ())
+    deletion = delete_all_topics(driver.group, image=driver.image, now_ms=NOW)
+    assert (deletion.records, deletion.states_to_delete) == ((stored_topics(),), ())
 
 
 # Topics that go

@@ -135,14 +135,18 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
     first_assignment = assign_tasks(processes, parts, standby_count, {})
     remaining_processes = dict(list(processes.items())[1:])
     assignment = first_assignment
-    for present in (processes, remaining_processes, processes):
-        assignment = assign_tasks(present, parts, standby_count, assignment)
+    for present_processes in (processes, remaining_processes, processes):
+        assignment = assign_tasks(present_processes, parts, standby_count, assignment)
         assert sorted(task for tasks in assignment.values() for task in tasks.active) == every
         process_by_task = {
-            task: present[name] for name, tasks in assignment.items() for task in tasks.active
+            task: present_processes[name]
+            for name, tasks in assignment.items()
+            for task in tasks.active
         }
         copies = [
-            (present[name], task) for name, tasks in assignment.items() for task in tasks.standby
+            (present_processes[name], task)
+            for name, tasks in assignment.items()
+            for task in tasks.standby
         ]
         assert len(copies) == len(set(copies)), "a process has one copy at most"
         for process, task in copies:

@@ -329,10 +329,10 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def no_task_runs_twice(self) -> None:
         members = self.driver.group.members.values()
-        running = [task for member in members for task in member.assigned.active]
-        revoked = [task for member in members for task in member.pending_revocation.active]
-        assert len(set(running)) == len(running)
-        assert not set(running) & set(revoked)
+        running_tasks = [task for member in members for task in member.assigned.active]
+        revoked_tasks = [task for member in members for task in member.pending_revocation.active]
+        assert len(set(running_tasks)) == len(running_tasks)
+        assert not set(running_tasks) & set(revoked_tasks)
 
 
 Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)

@@ -96,9 +96,13 @@ def test_missing_internal_topics_are_told_and_waited_for() -> None:
     assert list(reply.topics_to_make) == ["counts", "by-word"]
     assert (reply.tasks, driver.group.state_name) == (Tasks(), "NotReady")
     driver.image = counting_image(2)
-    ready = driver.send_ok("a", reply.member_epoch)
-    assert (ready.member_epoch, ready.statuses, ready.topics_to_make) == (3, (), {})
-    assert ready.tasks == Tasks(active=ALL)
+    ready_reply = driver.send_ok("a", reply.member_epoch)
+    assert (ready_reply.member_epoch, ready_reply.statuses, ready_reply.topics_to_make) == (
+        3,
+        (),
+        {},
+    )
+    assert ready_reply.tasks == Tasks(active=ALL)
 
 
 def test_missing_source_topics_end_an_assignment() -> None:
@@ -408,10 +412,10 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver.join("a")
     driver.join("b")
     driver.send_ok("a", 2)
-    revoking = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
+    revocation_timers = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
     assert list(driver.protocol.timers_after_load(driver.group)) == [
         driver.protocol.session_timer(GROUP, "a"),
-        revoking[-1],
+        revocation_timers[-1],
         driver.protocol.session_timer(GROUP, "b"),
     ]
     driver.fire(TimerKind.REVOCATION, "a")

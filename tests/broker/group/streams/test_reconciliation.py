@@ -72,14 +72,19 @@ def test_free_tasks_are_taken_at_once() -> None:
 def test_lost_tasks_are_given_up_first() -> None:
     old_member = member(assigned=held_tasks({"0_0": 2, "0_1": 3}))
     new_goal = goal(Tasks(active=tasks("0_0", "0_2")))
-    revoking = step(old_member, new_goal)
-    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
-    assert revoking.assigned == held_tasks({"0_0": 2})
-    assert revoking.pending_revocation == held_tasks({"0_1": 3})
-    assert step(revoking, new_goal) is revoking, "it has said nothing"
+    revoking_member = step(old_member, new_goal)
+    assert (revoking_member.state, revoking_member.member_epoch) == (
+        StreamsMemberState.UNREVOKED_TASKS,
+        5,
+    )
+    assert revoking_member.assigned == held_tasks({"0_0": 2})
+    assert revoking_member.pending_revocation == held_tasks({"0_1": 3})
+    assert step(revoking_member, new_goal) is revoking_member, "it has said nothing"
     still = goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0", "0_1")))
-    assert step(revoking, still) is revoking
-    stepped_member = step(revoking, goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0"))))
+    assert step(revoking_member, still) is revoking_member
+    stepped_member = step(
+        revoking_member, goal(new_goal.tasks, owned_tasks=Tasks(active=tasks("0_0")))
+    )
     assert (stepped_member.state, stepped_member.member_epoch) == (StreamsMemberState.STABLE, 6)
     assert stepped_member.assigned == held_tasks({"0_0": 2, "0_2": 6})
     assert stepped_member.pending_revocation.is_empty
@@ -120,8 +125,11 @@ def test_a_task_of_another_member_is_waited_for() -> None:
     )
     assert waiting_member.assigned == held_tasks({"0_1": 6})
     assert step(waiting_member, goal(target)).assigned == held_tasks({"0_1": 6, "0_0": 6})
-    revoking = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
-    assert step(waiting_member, goal(target, revoking)).state is StreamsMemberState.UNRELEASED_TASKS
+    revoking_member = member(process="q", pending_revocation=held_tasks({"0_0": 2}))
+    assert (
+        step(waiting_member, goal(target, revoking_member)).state
+        is StreamsMemberState.UNRELEASED_TASKS
+    )
 
 
 COPIES = {
@@ -194,13 +202,13 @@ def test_a_copy_that_is_to_run_stays_until_it_may() -> None:
 def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     old_member = member(assigned=held_tasks({"0_5": 1}, standby=("0_0",)))
     target = Tasks(active=tasks("0_0"))
-    revoking = step(old_member, goal(target, old_member))
-    assert revoking.state is StreamsMemberState.UNREVOKED_TASKS
-    assert revoking.assigned == held_tasks(standby=("0_0",))
+    revoking_member = step(old_member, goal(target, old_member))
+    assert revoking_member.state is StreamsMemberState.UNREVOKED_TASKS
+    assert revoking_member.assigned == held_tasks(standby=("0_0",))
     owned_tasks = Tasks(standby=tasks("0_0"))
-    assert step(revoking, goal(target, revoking, owned_tasks=owned_tasks)).assigned == held_tasks(
-        {"0_0": 6}
-    )
+    assert step(
+        revoking_member, goal(target, revoking_member, owned_tasks=owned_tasks)
+    ).assigned == held_tasks({"0_0": 6})
 
 
 @pytest.mark.parametrize(
@@ -217,11 +225,16 @@ def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
     has: MemberTasks, target: Tasks, then: MemberTasks
 ) -> None:
     old_member = member(assigned=has)
-    revoking = step(old_member, as_up_to_4_3(goal(target, old_member)))
-    assert (revoking.state, revoking.member_epoch) == (StreamsMemberState.UNREVOKED_TASKS, 5)
-    assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
+    revoking_member = step(old_member, as_up_to_4_3(goal(target, old_member)))
+    assert (revoking_member.state, revoking_member.member_epoch) == (
+        StreamsMemberState.UNREVOKED_TASKS,
+        5,
+    )
+    assert (revoking_member.assigned.is_empty, revoking_member.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
-    waiting_member = step(revoking, as_up_to_4_3(goal(target, revoking, owned_tasks=Tasks())))
+    waiting_member = step(
+        revoking_member, as_up_to_4_3(goal(target, revoking_member, owned_tasks=Tasks()))
+    )
     assert (waiting_member.state, waiting_member.member_epoch) == (
         StreamsMemberState.UNRELEASED_TASKS,
         6,

@@ -171,13 +171,13 @@ def test_a_protocol_that_fails_loses_its_own_connection_only() -> None:
 
     async def main(env: VirtualEnvironment) -> None:
         await env.loop.create_server(BrokenRecorder, "localhost", 1)
-        _, struck = await env.loop.create_connection(Recorder, "localhost", 1)
+        _, struck_protocol = await env.loop.create_connection(Recorder, "localhost", 1)
         _, neighbour = await env.loop.create_connection(Recorder, "localhost", 1)
-        assert isinstance(struck, Recorder)
+        assert isinstance(struck_protocol, Recorder)
         assert isinstance(neighbour, Recorder)
-        struck.transport.write(b"x")
+        struck_protocol.transport.write(b"x")
         await settle()
-        assert struck.events == ["made", "ConnectionResetError"]
+        assert struck_protocol.events == ["made", "ConnectionResetError"]
         assert neighbour.events == ["made"]
 
     with pytest.raises(BaseExceptionGroup) as error_info:

@@ -353,14 +353,14 @@ def test_an_attribute_is_replaced_for_subclasses_as_well_and_put_back() -> None:
 
     real_method = native_attribute(datetime.date, "toordinal")
     assert real_method is not None
-    when = Moment(2026, 1, 1)
-    expected = when.toordinal()
+    moment = Moment(2026, 1, 1)
+    expected = moment.toordinal()
     assert put_native_attribute(datetime.date, "toordinal", lambda _self: -1)
     try:
-        assert when.toordinal() == -1
+        assert moment.toordinal() == -1
     finally:
         assert put_native_attribute(datetime.date, "toordinal", real_method)
-    assert when.toordinal() == expected
+    assert moment.toordinal() == expected
 
 
 def test_what_is_not_there_can_not_be_replaced() -> None:

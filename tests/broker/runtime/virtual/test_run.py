@@ -106,9 +106,9 @@ def test_an_hour_takes_no_time() -> None:
             times_after[2] - times_before[2],
         )
 
-    started = time.monotonic()
+    started_s = time.monotonic()
     assert run_virtual(main, seed=1) == (3_600_000, 3_600.0, 3_600.0)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started_s < 5
 
 
 def test_an_hour_of_ticks_is_quick() -> None:
@@ -119,9 +119,9 @@ def test_an_hour_of_ticks_is_quick() -> None:
             tick_count += 1
         return tick_count
 
-    started = time.monotonic()
+    started_s = time.monotonic()
     assert run_virtual(main, seed=1) == 7_200
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started_s < 5
 
 
 def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
@@ -267,16 +267,16 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
         assert enough.wait(60), "the real loop stands still"
         return result
 
-    started = time.time()
+    started_s = time.time()
     try:
         assert run_virtual(main, seed=5) == lone_result
     finally:
         stop.set()
         thread.join()
-    assert all(waited >= 0.001 for waited, _, _, _ in real_readings)
-    assert all(started <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
+    assert all(waited_s >= 0.001 for waited_s, _, _, _ in real_readings)
+    assert all(started_s <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
     assert all(
-        started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
+        started_s - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
     )
     assert len({drawn_number for *_, drawn_number in real_readings}) == len(real_readings)
 
@@ -392,9 +392,9 @@ def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> 
         nonlocal turns
         while loop.time() <= deadline_s:
             turns += 1
-            finished = loop.create_future()
-            loop.call_later(left_s, finished.set_result, None)
-            await finished
+            finish_future = loop.create_future()
+            loop.call_later(left_s, finish_future.set_result, None)
+            await finish_future
 
     loop.run_until_complete(main())
     assert turns == 1
@@ -659,11 +659,11 @@ def test_addresses_count_before_python_3_12(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[list[str], dict[str, str]]] = []
+    started_programs: list[tuple[list[str], dict[str, str]]] = []
     personas: list[int] = []
 
     def execve(_path: str, argv: list[str], env: dict[str, str]) -> None:
-        started.append((argv, env))
+        started_programs.append((argv, env))
         raise SystemExit(0)
 
     monkeypatch.setattr(os, "execve", execve)
@@ -677,13 +677,13 @@ def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(reproducible_process.ARRANGED, raising=False)
     with pytest.raises(SystemExit):
         arrange_process()
-    argv, env = started.pop()
+    argv, env = started_programs.pop()
     assert argv == [sys.executable, *sys.orig_argv[1:]]
     assert (env["PYTHONHASHSEED"], env[reproducible_process.ARRANGED]) == ("0", "1")
     assert personas == [0xFFFFFFFF, 0x0040000]
     monkeypatch.setenv(reproducible_process.ARRANGED, "1")
     assert arrange_process() == (STRINGS,)
-    assert started == []
+    assert started_programs == []
 
 
 def test_an_arranged_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,8 +111,8 @@ def test_what_hangs_is_told_its_past_decision() -> None:
             await book.read_on(cluster.sim, None)
             log = cluster.sim.brokers[cluster.leader(WHERE)].replicas.led[WHERE]
             (producer,) = log.producers.open_producers()
-            decided = book.decided(WHERE, producer, None)
-            assert decided.decision is PastDecision.UNKNOWN
-            assert "no coordinator knows the producer" in str(decided)
+            evidence = book.decided(WHERE, producer, None)
+            assert evidence.decision is PastDecision.UNKNOWN
+            assert "no coordinator knows the producer" in str(evidence)
 
     run_cluster(story)

@@ -247,11 +247,11 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> 
         await Producer(client).send("table", 0, b"v", key=b"k")
         cluster.advance(2_000)
         await Producer(client).send("table", 0, b"v", key=b"k")
-    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
-    broken[61] = 0x7E  # the length of its first record
+    broken_batch = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken_batch[61] = 0x7E  # the length of its first record
     log = cluster.sim.brokers[B1].replicas.led[TopicPartition("table", 0)]
     (segment,) = log.local.inactive_segments(0, 1)
-    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    segment.append(bytes(broken_batch), 0, 1, max_timestamp=1, now_ms=1)
     assert read(table.UNCLEANABLE) == {}
     await read.until(table.UNCLEANABLE, lambda count: count == 1)
     assert read(table.UNCLEANABLE) == {("1",): 1}
@@ -281,9 +281,9 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
             if reading.metric == table.REQUEST_REMOTE_MS and reading.labels == (home, "EndTxn")
         )
         assert metric_sample.value == pytest.approx(250, abs=50)
-        within = dict(zip(table.TIME_BOUNDS_MS, metric_sample.counts, strict=False))
-        assert [count for bound, count in within.items() if bound < 200] == [0] * 12
-        assert [count for bound, count in within.items() if bound > 300] == [1] * 7
+        counts_by_bound = dict(zip(table.TIME_BOUNDS_MS, metric_sample.counts, strict=False))
+        assert [count for bound, count in counts_by_bound.items() if bound < 200] == [0] * 12
+        assert [count for bound, count in counts_by_bound.items() if bound > 300] == [1] * 7
         assert metric_sample.counts[-1] == 1
         assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == metric_sample.value
         assert read(table.REQUEST_MS)[(home, "EndTxn")] >= metric_sample.value

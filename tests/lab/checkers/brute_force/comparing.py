@@ -146,10 +146,10 @@ class Comparison:
     def add(self, seed: int) -> None:
         """Compare the judges with their definitions on one more history."""
         lines = small_history(SeededRng(seed).stream("history"))
-        defined, judged = by_definition(lines), by_the_judges(lines)
+        defined, judged_kinds = by_definition(lines), by_the_judges(lines)
         self.histories += 1
-        self.convicted.update(judged)
-        for kind in sorted(defined ^ judged):
+        self.convicted.update(judged_kinds)
+        for kind in sorted(defined ^ judged_kinds):
             self.differences[kind] += 1
             if self.differences[kind] <= SHOWN_MAX:
                 self.shown.append(f"seed {seed}, {shown_difference(shrunk(lines, kind), kind)}")

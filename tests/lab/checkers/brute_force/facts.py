@@ -130,12 +130,12 @@ def writers(lines: Lines, topic_partition: TopicPartition, record_value: str | N
     """Who has written a record; who has tried to, if all attempts were refused."""
     if record_value is None:
         return []
-    tried = [
+    tried_writes = [
         write
         for _, write in every(lines, Wrote)
         if write.place == topic_partition and write.value == record_value
     ]
-    return [write for write in tried if write.outcome is not FAILED] or tried
+    return [write for write in tried_writes if write.outcome is not FAILED] or tried_writes
 
 
 def offsets_given(lines: Lines, write: Wrote) -> list[int]:
@@ -182,12 +182,12 @@ def _with_distinct_name(lines: Lines, index: int, observation: Seen) -> Seen:
         return replace(observation, positions=tuple(renamed))
     if isinstance(observation, Added | Described):
         # A coordinator knows names only: it means whichever there is.
-        several = tuple(
+        partitions = tuple(
             TopicPartition(_numbered_name(partition.topic, number), partition.partition)
             for partition in observation.partitions
             for number in range(len(_deletions(lines, partition.topic)) + 1)
         )
-        return replace(observation, partitions=several)
+        return replace(observation, partitions=partitions)
     if isinstance(observation, Wrote):
         inputs = tuple(
             replace(position, topic=_which(lines, index, position.topic))

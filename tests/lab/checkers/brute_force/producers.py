@@ -152,17 +152,17 @@ def _overtaken_inits(lines: Lines, label: str) -> set[int]:
     """Who was given a lower epoch than the last before him of the same producer: his request came
     first, though his answer came later.
     """
-    overtaken: set[int] = set()
+    overtaken_inits: set[int] = set()
     last_init: Initialised | None = None
     for index, init in _initialisations(lines, label):
         if init.outcome is not OK:
             continue
         is_same = last_init is not None and last_init.producer_id == init.producer_id
         if is_same and last_init is not None and init.producer_epoch < last_init.producer_epoch:
-            overtaken.add(index)
+            overtaken_inits.add(index)
         else:
             last_init = init
-    return overtaken
+    return overtaken_inits
 
 
 def _may_fence(init: Initialised) -> bool:
@@ -171,11 +171,11 @@ def _may_fence(init: Initialised) -> bool:
 
 def _owns_the_id(lines: Lines, label: str, index: int) -> bool:
     """Whether the last who initialised the id before the transaction is its producer."""
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     inits_before = [
         init
         for number, init in _initialisations(lines, label)
-        if number < index and _may_fence(init) and number not in overtaken
+        if number < index and _may_fence(init) and number not in overtaken_inits
     ]
     return (
         bool(inits_before)
@@ -219,11 +219,11 @@ def _producer_ids(lines: Lines, label: str) -> set[int | None]:
 
 
 def _ended_all_before(lines: Lines, label: str, index: int) -> bool:
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     granted = [
         number
         for number, init in _initialisations(lines, label)
-        if init.outcome is OK and number < index and number not in overtaken
+        if init.outcome is OK and number < index and number not in overtaken_inits
     ]
     for number, begin in every(lines, Began):
         if begin.transactional_id != owner(lines, label):
@@ -263,10 +263,10 @@ def _goes_by_its_identity(lines: Lines, label: str, index: int) -> bool:
     and no other request had a higher epoch.
     """
     may_have: set[tuple[int, int]] = set()
-    overtaken = _overtaken_inits(lines, label)
+    overtaken_inits = _overtaken_inits(lines, label)
     for number, observation in _in_the_name_of(lines, label):
         if isinstance(observation, Initialised):
-            if number < index and observation.outcome is OK and number not in overtaken:
+            if number < index and observation.outcome is OK and number not in overtaken_inits:
                 may_have = {(observation.producer_id, observation.producer_epoch)}
             continue
         is_asked = number <= index or _is_under_way(lines, number, index)

@@ -280,11 +280,11 @@ def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
         sent_offsets.who if sent_offsets.member is None else sent_offsets.member
         for sent_offsets in sent_positions
     }
-    polled = [read for _, read in reads(lines, topic_partition) if read.who in members]
-    if not polled:
+    polled_reads = [read for _, read in reads(lines, topic_partition) if read.who in members]
+    if not polled_reads:
         return False
     reached_offset = max(_in_force(lines, group, topic_partition, sent_positions), default=NOT_TOLD)
-    first_asked = min(read.asked for read in polled)
+    first_asked = min(read.asked for read in polled_reads)
     begins = max(
         (
             read.log_start_offset
@@ -296,7 +296,7 @@ def _skips(lines: Lines, group: str, topic_partition: TopicPartition) -> bool:
     return any(
         max(first_asked, begins) <= record.offset < reached_offset
         and not _is_replaced(lines, topic_partition, record.offset)
-        and _is_skipped(lines, topic_partition, record.offset, sent_positions, polled)
+        and _is_skipped(lines, topic_partition, record.offset, sent_positions, polled_reads)
         for _, read in reads(lines, topic_partition)
         for record in read.records
     )
@@ -324,10 +324,10 @@ def _is_skipped(
     topic_partition: TopicPartition,
     offset: int,
     sent_positions: list[SentOffsets],
-    polled: list[Read],
+    polled_reads: list[Read],
 ) -> bool:
     matching_reads = [
-        read for read in polled if offset in {record.offset for record in read.records}
+        read for read in polled_reads if offset in {record.offset for record in read.records}
     ]
     if any(not _is_aborted(lines, read.transaction) for read in matching_reads):
         return False
@@ -348,7 +348,7 @@ def _is_skipped(
         if sent_offsets.position > offset and _may_stand(lines, sent_offsets)
     ]
     own_transactions = {sent_offsets.transaction for sent_offsets in sent_positions} | {
-        read.transaction for read in polled
+        read.transaction for read in polled_reads
     }
     return not sent_behind or any(
         write.transaction is not None and write.transaction in own_transactions

@@ -141,12 +141,12 @@ def _placed_records(lines: Lines) -> Iterable[tuple[TopicPartition, int, Wrote]]
         for _, write in every(lines, Wrote)
         if write.outcome is OK and write.offset != NOT_TOLD
     ]
-    unread = [
+    unread_records = [
         placed_write
         for placed_write in placed_writes
         if not any(placed_write[:2] == placed_record[:2] for placed_record in read)
     ]
-    return [*_undisputed_records(read), *_undisputed_records(unread)]
+    return [*_undisputed_records(read), *_undisputed_records(unread_records)]
 
 
 def _undisputed_records(

@@ -146,8 +146,14 @@ def never_delivered(lines: Lines) -> bool:
             if _is_of(start, group)
         ]
         for known_at, write in _demanded_records(lines, group):
-            passed = [index for index, start in starts if start.start_offset > write.offset]
-            if passed and passed[0] > known_at and _was_before(lines, group, write, passed[0]):
+            passing_indexes = [
+                index for index, start in starts if start.start_offset > write.offset
+            ]
+            if (
+                passing_indexes
+                and passing_indexes[0] > known_at
+                and _was_before(lines, group, write, passing_indexes[0])
+            ):
                 return True
     return False
 

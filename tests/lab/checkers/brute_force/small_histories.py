@@ -342,7 +342,9 @@ class _Drawing:
         if records and self._chance(self._trouble / 2):
             moved_record = self._choose(*records)
             records.append(replace(moved_record, offset=self._choose(0, 1, 2, 3)))
-        stable = self._usual(*self._choose((end, end_offset), (end_offset, -1)), *range(end + 1))
+        stable_offset = self._usual(
+            *self._choose((end, end_offset), (end_offset, -1)), *range(end + 1)
+        )
         return Read(
             **self._when(self._usual("r", "s", "pa")),
             topic=topic_partition.topic,
@@ -353,8 +355,8 @@ class _Drawing:
             records=tuple(records),
             next_offset=end_offset,
             whole=self._chance(0.3),
-            last_stable_offset=stable,
-            high_watermark=self._usual(end + 1, end, max(stable, end), -1),
+            last_stable_offset=stable_offset,
+            high_watermark=self._usual(end + 1, end, max(stable_offset, end), -1),
             log_start_offset=self._usual(0, -1, 1),
             leader_epoch=self._usual(None, 0, 1),
             error="NOT_LEADER_OR_FOLLOWER" if self._chance(self._trouble / 8) else "",
@@ -480,11 +482,11 @@ class _Drawing:
         )
 
     def _deleted(self) -> Seen:
-        when = self._when("o")
-        when["asked_ms"] = when["at_ms"] - self._choose(0, 1, 10)
+        time_fields = self._when("o")
+        time_fields["asked_ms"] = time_fields["at_ms"] - self._choose(0, 1, 10)
         for topic_partition in self._places:
             self._logs[topic_partition].clear()
-        return Deleted(**when, topic="t", **self._outcome())
+        return Deleted(**time_fields, topic="t", **self._outcome())
 
     def _healed(self) -> Seen:
         return Healed(**self._when("o"))

@@ -221,8 +221,8 @@ def uncleanable_log(lines: Lines) -> bool:
     for hanging_transaction in hanging(lines):
         turns = [
             turn_index
-            for turn_index, cleaned in every(lines, Cleaned)
-            if cleaned.place == hanging_transaction.place
+            for turn_index, cleaning in every(lines, Cleaned)
+            if cleaning.place == hanging_transaction.place
         ]
         shown_reads = [
             (shown_read_index, read)

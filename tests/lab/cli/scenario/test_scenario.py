@@ -127,7 +127,7 @@ def test_a_verdict_that_differs_is_exit_status_1(
 
 
 @pytest.mark.parametrize(
-    ("options", "which"),
+    ("options", "expected_takes"),
     [
         (["--armed"], ["armed"]),
         (["--disarmed"], ["disarmed"]),
@@ -136,10 +136,13 @@ def test_a_verdict_that_differs_is_exit_status_1(
     ],
 )
 def test_one_mode_and_one_take_can_be_asked_for(
-    options: list[str], which: list[str], told_runs: ToldRuns, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    expected_takes: list[str],
+    told_runs: ToldRuns,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*Z01, "--mode", "TV2", "--seed", "9", *options]) == 0
-    assert told_runs.virtual == [("TV2", take, 9) for take in which]
+    assert told_runs.virtual == [("TV2", take, 9) for take in expected_takes]
     assert "It was in TV2." in capsys.readouterr().out
 
 
@@ -332,12 +335,14 @@ def test_a_scenario_is_shown_with_its_steps_and_the_verdicts_it_expects(
     for part in ("\n1. The producer opens", "[armed]", "Control: The same", "Source: KIP-890"):
         assert part in out
     assert f"File: {catalog.find('z01')[0]}" in out
-    copied = tmp_path / "mine.yaml"
-    copied.write_text(catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8")
-    assert main(["scenario", "show", str(copied), "--summary"]) == 0
+    copied_file = tmp_path / "mine.yaml"
+    copied_file.write_text(
+        catalog.find("z01")[0].read_text("utf-8").replace("aliases", "#"), "utf-8"
+    )
+    assert main(["scenario", "show", str(copied_file), "--summary"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("late-produce-after-abort: A produce")
-    assert f"File: {copied}" in out
+    assert f"File: {copied_file}" in out
 
 
 def test_a_scenario_is_shown_as_json_with_its_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -390,8 +395,8 @@ STORY = "late-commit-leaves-a-ghost"
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[SimulatedKafka]:
-    with SimulatedKafka(brokers=3) as running:
-        yield running
+    with SimulatedKafka(brokers=3) as running_kafka:
+        yield running_kafka
 
 
 def run(kafka: SimulatedKafka, *args: str) -> int:
@@ -630,11 +635,13 @@ def result(**changes: Any) -> RunResult:
     return RunResult(**{**usual_fields, **changes})
 
 
-def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> JudgesResult:
+def finding(
+    observed_kinds: tuple[str, ...], *, expected: tuple[str, ...] | None = None
+) -> JudgesResult:
     return JudgesResult(
-        expected=observed if expected is None else expected,
-        observed=observed,
-        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed),
+        expected=observed_kinds if expected is None else expected,
+        observed=observed_kinds,
+        because=tuple(f"{observation_kind}: so it is" for observation_kind in observed_kinds),
     )
 
 
@@ -709,9 +716,9 @@ def test_a_new_story_is_sound_and_runs(
     printed_lines = capsys.readouterr().out.splitlines()
     for command in printed_lines[1:]:
         assert main([*command.split()[1:], "--json"]) == 0
-    checked, ran = capsys.readouterr().out.split("\n[", 1)
+    checked, ran_text = capsys.readouterr().out.split("\n[", 1)
     assert json.loads(checked)[0]["problems"] == []
-    assert {run_row["take"] for run_row in json.loads("[" + ran)} == {"armed", "disarmed"}
+    assert {run_row["take"] for run_row in json.loads("[" + ran_text)} == {"armed", "disarmed"}
 
 
 @pytest.mark.parametrize("name", ["My Story", "a_b", "", "-a", "a/b"])

@@ -20,8 +20,8 @@ from txnsim_lab.simulation.plan import Plan
 def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every seed is one plan, which finds something as 4.3 and nothing as 4.2."""
 
-    def draw(_seed: int, wanted: SimulationOptions) -> Plan:
-        return leaderless_plan(as_version=wanted.as_version)
+    def draw(_seed: int, wanted_options: SimulationOptions) -> Plan:
+        return leaderless_plan(as_version=wanted_options.as_version)
 
     for module in (seed_batch, reports):
         monkeypatch.setattr(module, "draw", draw)

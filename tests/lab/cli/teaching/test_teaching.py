@@ -34,13 +34,13 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 
 def keys(lesson_id: str) -> str:
     """What somebody types who always predicts the first choice and knows every way to a goal."""
-    typed = ""
+    typed_keys = ""
     for lesson_part in lesson(lesson_id).parts:
-        typed += "".join(f"{action}\n" for action in lesson_part.solution) or (
+        typed_keys += "".join(f"{action}\n" for action in lesson_part.solution) or (
             "1\n" if lesson_part.ask else "\n"
         )
-        typed += "\n" if lesson_part.saves else ""
-    return typed
+        typed_keys += "\n" if lesson_part.saves else ""
+    return typed_keys
 
 
 def test_lessons_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,10 +71,10 @@ def test_a_lesson_is_played_to_its_goals_and_its_story_is_saved(
 
 def test_the_quiz_counts_what_came_true(typed) -> None:
     quiz = lesson("quiz")
-    right = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
+    right_answers = [lesson_part.answer for lesson_part in solve_lesson(quiz).values()]
     chosen_indexes = [
         list(lesson_part.choices).index(key)
-        for lesson_part, key in zip(quiz.parts, right, strict=True)
+        for lesson_part, key in zip(quiz.parts, right_answers, strict=True)
     ]
     status, output = typed("quiz", "".join(f"{choice + 1}\n" for choice in chosen_indexes))
     assert status == 0

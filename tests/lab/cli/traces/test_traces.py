@@ -106,8 +106,8 @@ def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
     other_file.write_text("nonsense\n")
     assert main(["trace", "brief", str(other_file)]) == 2
     assert f"{other_file}, line 1" in capsys.readouterr().err
-    nowhere = str(tmp_path / "no" / "where")
-    assert main(["trace", "convert", trace, "--as", "otlp", "--to", nowhere]) == 2
+    missing_path = str(tmp_path / "no" / "where")
+    assert main(["trace", "convert", trace, "--as", "otlp", "--to", missing_path]) == 2
     assert json.loads(trace_of_run().splitlines()[0])["k"] == "run"
 
 

@@ -63,9 +63,9 @@ async def test_inputs_are_done_told_and_repeated_by_another_run() -> None:
         finished_run = (await client.post(f"{run_url}/go?wait_ms=60000")).json()
         trace_text = (await client.get(f"{run_url}/trace")).text
         second_request = {**Z01, "paused": False, "inputs": finished_run["at"]["inputs"]}
-        repeated = (await client.post(RUNS, json=second_request)).json()
-        assert repeated["state"] == "done"
-        assert (await client.get(f"/api/v1/runs/{repeated['id']}/trace")).text == trace_text
+        repeated_run = (await client.post(RUNS, json=second_request)).json()
+        assert repeated_run["state"] == "done"
+        assert (await client.get(f"/api/v1/runs/{repeated_run['id']}/trace")).text == trace_text
 
 
 @pytest.mark.costly
@@ -140,8 +140,8 @@ async def test_a_run_that_stands_still_makes_no_room_for_others(
 
 async def test_one_run_and_one_take_are_driven() -> None:
     async with port() as client:
-        many = await client.post(RUNS, json={"name": "z01", "paused": True})
-        assert (many.status_code, "name them" in many.json()["error"]) == (422, True)
+        many_answer = await client.post(RUNS, json={"name": "z01", "paused": True})
+        assert (many_answer.status_code, "name them" in many_answer.json()["error"]) == (422, True)
         undriven_run = await client.post(RUNS, json={"name": "z01", "runs": ["V-"]})
         answer = await client.post(f"/api/v1/runs/{undriven_run.json()['id']}/go", json={})
         assert (answer.status_code, "paused" in answer.json()["error"]) == (409, True)

@@ -305,8 +305,8 @@ async def test_a_run_told_again_answers_what_a_process_answers(fork_server: Fork
 
 async def test_a_run_that_is_not_paused_takes_its_inputs(fork_server: ForkServer) -> None:
     step = encode(an_order())
-    (stopped,) = await asyncio.to_thread(players, [step])
-    assert isinstance(stopped, RunStopped)
+    (stop_message,) = await asyncio.to_thread(players, [step])
+    assert isinstance(stop_message, RunStopped)
     messages = [encode(an_order(paused=False, inputs=({"before": 2, "step": {"advance": "2s"}},)))]
     states = await asyncio.to_thread(players, messages)
     assert states == await in_a_process(fork_server, messages)
@@ -326,9 +326,9 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     wait = Drive(step={"advance": "1ms"})
     commands: list[Command] = [wait, wait, wait, Go(steps=1), Back(count=1), wait, Go()]
     messages = [encode(an_order()), *(encode(command) for command in commands)]
-    *stopped, end_message = await asyncio.to_thread(players, messages)
+    *stop_messages, end_message = await asyncio.to_thread(players, messages)
     assert isinstance(end_message, RunEnded)
-    assert [state.back for state in stopped if isinstance(state, RunStopped)] == [
+    assert [state.back for state in stop_messages if isinstance(state, RunStopped)] == [
         0,
         1,
         2,
@@ -337,6 +337,8 @@ async def test_only_so_many_stops_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
         1,
         2,
     ]
-    refusals = [state.error for state in stopped if isinstance(state, RunStopped) and state.error]
+    refusals = [
+        state.error for state in stop_messages if isinstance(state, RunStopped) and state.error
+    ]
     assert len(refusals) == 2
     assert all("2 stops to return to" in error for error in refusals)

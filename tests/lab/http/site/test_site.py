@@ -122,9 +122,9 @@ async def test_a_run_is_driven_without_a_server_and_without_processes(
     _, run = await ask_backend(backend, "POST", "/runs/1/go", wait, {})
     assert run["runs"][0]["as_declared"]
     _, trace = await ask_backend(backend, "GET", "/runs/1/trace", "run=V-&take=armed")
-    newest = len(trace.splitlines()) - 3
-    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest}&of=1&run=V-")
-    assert (status, answer["at"]) == (200, newest)
+    newest_index = len(trace.splitlines()) - 3
+    status, answer = await ask_backend(backend, "GET", "/explain", f"at={newest_index}&of=1&run=V-")
+    assert (status, answer["at"]) == (200, newest_index)
 
 
 async def test_what_is_refused_says_why() -> None:

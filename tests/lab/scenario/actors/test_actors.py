@@ -151,8 +151,8 @@ def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
     stranger = call(
         "commit-offsets", **offset_fields, member_id="m", generation=1, error="ILLEGAL_GENERATION"
     )
-    nobody = call("commit-offsets", **offset_fields)
-    result = play_steps([*begin_steps, stranger, nobody, call("commit")])
+    nobody_step = call("commit-offsets", **offset_fields)
+    result = play_steps([*begin_steps, stranger, nobody_step, call("commit")])
     assert result.as_declared, result.verdict
 
 
@@ -379,8 +379,8 @@ def test_an_operator_ends_exactly_the_transaction_that_a_producer_had_first() ->
             ("operator", True, "ok"),
             ("operator", False, "failed"),
         ]
-    nobody = play_steps([operator_step("end", **end_fields, decision="commit")])
-    assert failure(nobody) == "P has no identity yet"
+    nobody_result = play_steps([operator_step("end", **end_fields, decision="commit")])
+    assert failure(nobody_result) == "P has no identity yet"
 
 
 def test_a_fence_without_an_answer_is_noted() -> None:
@@ -414,9 +414,17 @@ def test_an_abort_may_name_each_field_of_the_identity() -> None:
         "abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0
     )
     wait_until_open = {"wait-until": {"open": "t-0"}}
-    right = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
+    right_step = operator_step("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
     result = play_steps(
-        [*GHOST, wrong_step, wait_until_open, stale_step, abort_of_other, wait_until_open, right],
+        [
+            *GHOST,
+            wrong_step,
+            wait_until_open,
+            stale_step,
+            abort_of_other,
+            wait_until_open,
+            right_step,
+        ],
         runs=runs,
     )
     assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
@@ -602,12 +610,12 @@ def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
 def test_what_a_member_may_not_do_fails_the_story() -> None:
     early_steps = [call("poll", "a")]
     assert failure(story(early_steps)) == "a is no member now: it has to subscribe"
-    unknown = [*transaction()[:2], call("commit-offsets", member="a")]
-    assert failure(story([call("init-producer-id"), *unknown])) == "a has not subscribed yet"
+    unknown_steps = [*transaction()[:2], call("commit-offsets", member="a")]
+    assert failure(story([call("init-producer-id"), *unknown_steps])) == "a has not subscribed yet"
     wrong_steps = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
     assert failure(story(wrong_steps)) == "a polls r1, expected r2"
-    never = [call("subscribe", "a", topics="in", assigned=["in-1"])]
-    assert failure(story(never)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
+    never_steps = [call("subscribe", "a", topics="in", assigned=["in-1"])]
+    assert failure(story(never_steps)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
     dead_steps = [JOIN, call("die", "a"), call("commit-offsets", "a")]
     assert failure(story(dead_steps)) == "a is no member now: it has to subscribe"
     strange = [call("subscribe", "a", topics="in", error="GROUP_MAX_SIZE_REACHED")]

@@ -133,10 +133,12 @@ def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves(
 
 
 def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
-    first_step, two, three, four = (
+    first_step, second_step, third_step, four = (
         call("append", "bystander", partition="t-0", value=value) for value in "abcd"
     )
-    scenario = small([{"any-order": [{"only": "armed", "steps": [first_step, two]}, three]}, four])
+    scenario = small(
+        [{"any-order": [{"only": "armed", "steps": [first_step, second_step]}, third_step]}, four]
+    )
 
     def values_written(seed: int) -> str:
         result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)

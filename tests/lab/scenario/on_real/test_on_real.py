@@ -29,7 +29,7 @@ from txnsim_lab.target.generation import Generation
 
 
 @pytest.mark.parametrize(
-    ("version", "release", "strict", "verified"),
+    ("version", "release", "has_strict_markers", "is_verified"),
     [
         ("3.1.0", "3.6", False, False),
         ("3.5.2", "3.6", False, False),
@@ -40,12 +40,12 @@ from txnsim_lab.target.generation import Generation
     ],
 )
 def test_a_release_is_held_against_the_newest_simulated_one(
-    version: str, release: str, strict: bool, verified: bool
+    version: str, release: str, has_strict_markers: bool, is_verified: bool
 ) -> None:
     counterpart = counterpart_of(version)
     assert counterpart.release.name == release
-    assert counterpart.effective.v2_markers_need_higher_epoch is strict
-    assert counterpart.effective.transactions_are_verified is verified
+    assert counterpart.effective.v2_markers_need_higher_epoch is has_strict_markers
+    assert counterpart.effective.transactions_are_verified is is_verified
 
 
 def test_what_is_no_release_is_refused() -> None:

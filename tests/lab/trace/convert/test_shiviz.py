@@ -76,21 +76,24 @@ def test_a_log_is_what_shiviz_takes_and_has_every_event_in_order(
 def test_clocks_say_that_causes_are_before_their_effects_and_nothing_else_is() -> None:
     recording = recording_of_run()
     causes_before: dict[int, set[int]] = {}
-    newest: dict[int, int] = {}  # of each node
+    newest_by_node: dict[int, int] = {}  # of each node
     for event in recording.events:
-        direct_causes = [*event.p, *([newest[event.n]] if event.n in newest else [])]
+        direct_causes = [
+            *event.p,
+            *([newest_by_node[event.n]] if event.n in newest_by_node else []),
+        ]
         causes_before[event.i] = set(direct_causes).union(
             *(causes_before[cause] for cause in direct_causes)
         )
-        newest[event.n] = event.i
+        newest_by_node[event.n] = event.i
     events_read = as_shiviz_reads(convert(recording))
     number = {(event.host, event.clock[event.host]): n for n, event in enumerate(events_read)}
     for n, one in enumerate(events_read):
         named_numbers = {number[host_and_time] for host_and_time in one.clock.items()}
-        joined = named_numbers.union(
+        joined_numbers = named_numbers.union(
             *(causes_before[number_named] for number_named in named_numbers)
         ) - {n}
-        assert joined == causes_before[n]
+        assert joined_numbers == causes_before[n]
 
 
 def test_a_trace_without_its_head_is_a_whole_log() -> None:
@@ -102,11 +105,11 @@ def test_a_trace_without_its_head_is_a_whole_log() -> None:
 def test_what_shiviz_refuses_is_refused_here() -> None:
     lines = convert(recording_of_run()).splitlines(keepends=True)
     host = lines[0].split()[0]
-    for broken, expected_reason in (
+    for broken_log, expected_reason in (
         (lines[2:], "must begin at 1"),
         ([lines[0].replace(f'"{host}"', '"other"', 1), *lines[1:]], "is missing from"),
         ([*lines[:-2], lines[-2].replace('":1', '":1000', 1), lines[-1]], "clock"),
         (["not of the log\n", *lines], "leaves over"),
     ):
         with pytest.raises(ValueError, match=expected_reason):
-            as_shiviz_reads("".join(broken))
+            as_shiviz_reads("".join(broken_log))

@@ -34,8 +34,8 @@ def test_json_has_the_numbers_and_the_findings(
     assert main(["logs", "decisions", str(tmp_path), "--json"]) == 3
     report = json.loads(capsys.readouterr().out)
     (finding,) = report["findings"]
-    counted = {name: report[name] for name in ("decisions", "agrees", "owed", "unknown")}
-    assert counted == {"decisions": 81, "agrees": 80, "owed": 0, "unknown": 0}
+    counts_by_name = {name: report[name] for name in ("decisions", "agrees", "owed", "unknown")}
+    assert counts_by_name == {"decisions": 81, "agrees": 80, "owed": 0, "unknown": 0}
     assert report["markers_without_decision"] == 0
     assert (finding["state"], finding["decision"]["outcome"]) == ("twice", "commit")
     assert [marker["outcome"] for marker in finding["markers"]] == ["commit", "commit"]

@@ -202,8 +202,8 @@ def test_problems_are_told_and_have_that_status_too(
 
 def test_json_is_as_its_schema_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = directory(tmp_path / "b", "Empty")
-    when = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
-    output = CommandOutput(capsys, str(log_dir), "--json", *when)
+    time_options = ["--as-of", "2023-11-14T22:13:30+00:00", "--max-transaction-timeout", "0"]
+    output = CommandOutput(capsys, str(log_dir), "--json", *time_options)
     report = json.loads(output.out)
     jsonschema.validate(report, json_schema())
     assert (report["as_of_ms"], report["findings"][0]["age_ms"]) == (NOW + 10_000, 10_000)

@@ -276,7 +276,7 @@ class Actor:
             if description.producer_id == self.producer_id
             else epoch
         )
-        finished = FinishedTransaction(
+        finished_transaction = FinishedTransaction(
             transactional_id=self.transactional_id,
             producer_id=self._written_by(),
             producer_epoch=epoch,
@@ -293,9 +293,9 @@ class Actor:
                 for partition, batches in sorted(self.touched.items())
             ),
         )
-        self.book.finished.append(finished)
+        self.book.finished.append(finished_transaction)
         self.forget()
-        return finished
+        return finished_transaction
 
     def _written_by(self) -> int:
         for batches in self.touched.values():

@@ -71,8 +71,8 @@ def to_be_torn(book: Notebook) -> dict[Place, int]:
         sent_batch = producer.send(partition, *(f"{'u' * 50} {n}" for n in range(4)))
         last_offsets[partition] = sent_batch.base_offset
         if index == TORN - 1:
-            finished = producer.finish()
-            last_offsets[partition] = finished.spans[0].marker_offset or 0
+            finished_transaction = producer.finish()
+            last_offsets[partition] = finished_transaction.spans[0].marker_offset or 0
         else:
             producer.leave_open("open", "open at the torn end")
     return last_offsets

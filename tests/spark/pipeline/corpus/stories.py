@@ -370,9 +370,9 @@ def ghosts(book: Notebook) -> None:
     raw.create_topic("ghosts", partitions=replica_lists, configs=TINY)
     ghost_partitions = [Place("ghosts", index) for index in range(8)]
     raw.configure(4, "", {VERIFICATION: "false"})
-    never = Actor(book, "ghost-never-added")
-    _send_unasked(never, ghost_partitions[0], "nobody was told")
-    never.leave_open("hanging", "Produce without AddPartitionsToTxn")
+    never_actor = Actor(book, "ghost-never-added")
+    _send_unasked(never_actor, ghost_partitions[0], "nobody was told")
+    never_actor.leave_open("hanging", "Produce without AddPartitionsToTxn")
     late_actor = Actor(book, "ghost-late")
     late_actor.send(ghost_partitions[1], "in time")
     late_actor.finish(committed=False)
