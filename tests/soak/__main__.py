@@ -124,8 +124,7 @@ def report_lines(report: SoakReport) -> list[str]:
         lines.append(f"FAIL {question}: {complaints[0]}" if complaints else f"PASS {question}")
         lines += [f"  {reason}" for reason in complaints[1:]]
     failed_count = sum(1 for complaints in questions.values() if complaints)
-    lines.append(f"{len(questions) - failed_count} passed, {failed_count} failed")
-    return lines
+    return [*lines, f"{len(questions) - failed_count} passed, {failed_count} failed"]
 
 
 if __name__ == "__main__":

@@ -284,7 +284,7 @@ def list_offsets(player: FramePlayer) -> None:
         ask("debugging", version, replica=-2)
         ask("follower", version, replica=5)
         ask("isolation 2", version, isolation=2)
-        partition_request = {"partition_index": 0, "timestamp": -1}
+        end_query = {"partition_index": 0, "timestamp": -1}
         player.ask(
             "ListOffsets",
             version,
@@ -293,11 +293,7 @@ def list_offsets(player: FramePlayer) -> None:
             topics=[
                 {
                     "name": topic,
-                    "partitions": [
-                        partition_request,
-                        partition_request,
-                        {"partition_index": 1, "timestamp": -2},
-                    ],
+                    "partitions": [end_query, end_query, {"partition_index": 1, "timestamp": -2}],
                 }
             ],
         )
